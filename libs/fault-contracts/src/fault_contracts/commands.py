@@ -1,0 +1,66 @@
+"""What the planner orders. Stored in the control stream, republished to the agents. Key: job_id."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from fault_contracts.payload import At, Fence, FilePath, Name, Payload, Reason
+from fault_contracts.recovery import JobOutcome, NodeAssignment, RecoveryLevel
+
+
+class Command(Payload):
+    """What every order carries: the fence, the stable id of the operation over retries, and its end of validity."""
+
+    job_id: Name
+    fence: Fence
+    operation_id: Name
+    expires_at: At
+
+
+class StopWorkers(Command):
+    """Stop every rank of the topology_version in the fence and of any older one."""
+
+    grace_s: float = Field(ge=0)
+    reason: Reason
+
+
+class CheckpointRef(Payload):
+    """The checkpoint that every required rank confirmed."""
+
+    step: int = Field(ge=0)
+    path: FilePath
+
+
+class StartWorkers(Command):
+    """Start the ranks of the fence's topology_version."""
+
+    base_version: int = Field(ge=0)
+    """The version that `rows` is a delta to; an agent that holds another reads the whole table (gangs bucket)."""
+    rows: tuple[NodeAssignment, ...] = ()
+    nnodes: int = Field(ge=1)
+    world_size: int = Field(ge=1)
+    master_addr: Name
+    master_port: int = Field(ge=1, le=65_535)
+    """A fresh store address for every topology_version."""
+    checkpoint: CheckpointRef | None = None
+    restart_count: int = Field(ge=0)
+    level: RecoveryLevel
+    ranks_replaced: tuple[int, ...] | None = None
+    """None: all ranks are started anew. In in-process mode: the ranks whose process is replaced."""
+
+
+class EndJob(Command):
+    """The job is over: stop what runs, say why, leave with the exit code of the outcome."""
+
+    outcome: JobOutcome
+    reason: Reason
+    summary: str = Field(default="", max_length=2_048)
+
+
+class LeaderEpoch(Payload):
+    """A planner took the lead. The sequence of this message is the epoch that fences its commands."""
+
+    role: Name = "planner"
+    """One subject for all planners: the newest message on it is the leader."""
+    instance_id: Name
+    taken_at: At

@@ -1,0 +1,151 @@
+"""What the planner decided and how it ended: the journal of a job. Key: job_id."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from fault_contracts.faults import Attribution
+from fault_contracts.payload import At, Name, Payload, Reason, Sentence
+
+
+class RecoveryLevel(StrEnum):
+    """Recovery of a job, from light to heavy. Closed."""
+
+    IN_PROCESS = "in_process"
+    PROCESS = "process"
+    JOB = "job"
+    FAILED = "failed"
+
+
+class JobOutcome(StrEnum):
+    """How a job ended. Closed: agents turn it into their exit code."""
+
+    SUCCEEDED = "succeeded"
+    FAILED_USER = "failed_user"
+    FAILED_BUDGET = "failed_budget"
+    FAILED_NO_CAPACITY = "failed_no_capacity"
+    CANCELLED = "cancelled"
+
+
+class GangFormed(Payload):
+    """All nodes of a job are there; ranks are assigned."""
+
+    job_id: Name
+    topology_version: int = Field(ge=1)
+    nodes: tuple[str, ...]
+    spares: tuple[str, ...] = ()
+    world_size: int = Field(ge=1)
+    formed_at: At
+
+
+class NodeLost(Payload):
+    """The agent of a node no longer answers: it or its machine is gone."""
+
+    job_id: Name
+    node_id: Name
+    topology_version: int = Field(ge=0)
+    incident_id: str = ""
+    reason: Reason
+    lost_at: At
+
+
+class IncidentOpened(Payload):
+    """A gang cannot make progress; it is being stopped."""
+
+    incident_id: Name
+    job_id: Name
+    topology_version: int = Field(ge=1)
+    trigger: Reason
+    node_id: str = ""
+    rank: int | None = None
+    fault_observed_at: At
+    opened_at: At
+
+
+class NodeAssignment(Payload):
+    """One row of the rank table as sent in commands and in the journal."""
+
+    node_rank: int = Field(ge=0)
+    node_id: Name
+    address: Name
+    nproc: int = Field(ge=1)
+
+
+class RecoveryPlanned(Payload):
+    """The plan of one attempt."""
+
+    incident_id: Name
+    job_id: Name
+    attempt: int = Field(ge=1)
+    level: RecoveryLevel
+    topology_version: int = Field(ge=1)
+    fault_id: str = ""
+    attribution: Attribution = Attribution.UNKNOWN
+    cause: str = ""
+    ranks_replaced: tuple[int, ...] = ()
+    moves: tuple[NodeAssignment, ...] = ()
+    """Rows that a different node holds from now on."""
+    checkpoint_step: int | None = None
+    restarts_left: int = Field(ge=0)
+    reasons: tuple[Reason, ...]
+    planned_at: At
+
+
+class TrainingResumed(Payload):
+    """Every node finished a step of the new generation (or started it, where steps are not reported)."""
+
+    incident_id: Name
+    job_id: Name
+    topology_version: int = Field(ge=1)
+    step: int | None = None
+    by_step: bool
+    """False: no worker reports steps; resumed means that all workers run."""
+    resumed_at: At
+
+
+class PhaseTimes(Payload):
+    """Durations of an incident in seconds; None where a phase did not happen or was not seen."""
+
+    detect_s: float | None = None
+    """Worker's end as its agent saw it → incident opened."""
+    stop_s: float | None = None
+    """Opened → every surviving agent stopped."""
+    plan_s: float | None = None
+    """Stopped → plan decided (includes waiting for the verdict)."""
+    start_s: float | None = None
+    """Plan → every agent started its workers."""
+    first_step_s: float | None = None
+    """Started → first step of the new generation on every node."""
+    total_s: float | None = None
+    steps_lost: int | None = None
+    """Largest step reported before the fault minus the checkpoint's step."""
+
+
+class IncidentClosed(Payload):
+    """How an incident ended, with what it cost."""
+
+    incident_id: Name
+    job_id: Name
+    outcome: Name
+    """recovered | failed | superseded."""
+    topology_version: int = Field(ge=1)
+    attempts: int = Field(ge=1)
+    attribution: Attribution
+    cause: str = ""
+    phases: PhaseTimes
+    reason: Reason
+    closed_at: At
+
+
+class JobEnded(Payload):
+    """The last word on a job."""
+
+    job_id: Name
+    outcome: JobOutcome
+    topology_version: int = Field(ge=0)
+    restarts: int = Field(ge=0)
+    reason: Reason
+    summary: Sentence = ""
+    ended_at: At

@@ -1,0 +1,1 @@
+"""The shell around every service: the bus, the key-value store, clocks, lifecycle, telemetry, and their fakes."""

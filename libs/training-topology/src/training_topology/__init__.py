@@ -1,0 +1,1 @@
+"""Rank arithmetic and the versioned rank table of a gang. Standard library only."""
