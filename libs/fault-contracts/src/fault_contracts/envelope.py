@@ -6,11 +6,11 @@ CloudEvents 1.0.2, section "Required attributes"; correlationid and causationid 
 from __future__ import annotations
 
 from datetime import datetime
-from hashlib import blake2b
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from fault_contracts.ids import derived_id as derived_id
 from fault_contracts.payload import At, Payload
 from fault_contracts.registry import spec_of, spec_of_type
 from fault_contracts.subjects import Subject
@@ -57,16 +57,6 @@ class Envelope(BaseModel, Generic[P]):
         if len(raw) > ENVELOPE_BYTES_MAX:
             raise EnvelopeError(f"{self.type} of {len(raw)} bytes is over the limit of {ENVELOPE_BYTES_MAX}")
         return raw
-
-
-def derived_id(cause_id: str, type_: str, *parts: str | int) -> str:
-    """An id that is the same whenever the same cause is handled again, so that a redelivery dedupes."""
-    digest = blake2b(digest_size=16)
-    for part in (cause_id, type_, *map(str, parts)):
-        raw = part.encode()
-        digest.update(len(raw).to_bytes(4, "big"))
-        digest.update(raw)
-    return digest.hexdigest()
 
 
 def seal(

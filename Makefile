@@ -1,0 +1,128 @@
+# The only door to this repository. `make` lists the verbs; every verb sets up what it needs in .venv first.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+# Whatever the caller has activated must not change what runs here.
+unexport VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME UV_PROJECT_ENVIRONMENT UV_PYTHON PYTEST_ADDOPTS
+# Without byte code each import of torch takes twice as long, and every rank that starts afresh imports it.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONNOUSERSITE := 1
+
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+SOURCES := $(wildcard libs/*/src) $(wildcard services/*/src) cli/src
+say = @if [ -t 1 ]; then printf '\033[1m== %s\033[0m\n' '$(1)'; else echo '== $(1)'; fi
+
+.PHONY: help
+help: ## list the verbs
+	@echo "Phalanx. Two commands to begin with: make demo, make test."
+	@sed -n 's/^\([a-z][a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r verb text; do printf '%-24s %s\n' "$$verb" "$$text"; done
+
+# ------------------------------------------------------------------------------------------------ environment
+
+.PHONY: setup
+setup: ## make .venv from uv.lock; TORCH=cpu (default), cuda or none; PYTHON=python3.12 names an interpreter
+	@tools/setup.sh
+
+.PHONY: clean
+clean: ## remove caches, .bench and .demo; .venv and the data of your jobs (.phalanx) stay
+	@rm -rf .bench .demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build
+	@find libs services cli tests tools examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ------------------------------------------------------------------------------------------------------ gates
+
+.PHONY: fmt
+fmt: setup ## format the code and sort the imports
+	@$(BIN)/ruff check --quiet --select I --fix .
+	@$(BIN)/ruff format --quiet .
+
+.PHONY: lint
+lint: setup ## ruff: style, docstrings, banned calls, formatting
+	$(call say,lint)
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet . || { echo "lint: not formatted; run: make fmt"; $(BIN)/ruff format --check . | head -20; exit 1; }
+
+.PHONY: types
+types: setup ## mypy, strict
+	$(call say,types)
+	@$(BIN)/mypy --no-error-summary $(SOURCES)
+
+.PHONY: imports
+imports: setup ## import-linter: who may import whom
+	$(call say,imports)
+	@report=$$($(BIN)/lint-imports --no-cache 2>&1) || { echo "$$report"; exit 1; }
+
+.PHONY: arch
+arch: imports ## imports, and tests/architecture: the rules of the source tree and of the docs
+	@$(PYTEST) -q tests/architecture
+
+.PHONY: generated
+generated: setup ## are the generated documents current?
+	$(call say,generated)
+	@tools/generate.sh --check
+
+.PHONY: check
+check: setup ## everything that CI runs: lint, types, imports, generated, test; goes on after a failure and says which failed
+	@failed=; for gate in lint types imports generated test; do $(MAKE) $$gate || failed="$$failed $$gate"; done; \
+	if [ -n "$$failed" ]; then echo "check: failed:$$failed"; exit 1; fi
+
+# ------------------------------------------------------------------------------------------------------ tests
+
+.PHONY: unit
+unit: setup ## tests of the pure code and of the use cases with fakes
+	@$(PYTEST) -q tests/unit
+
+.PHONY: contract
+contract: setup ## tests of the messages: samples of every version, AsyncAPI document
+	@$(PYTEST) -q tests/contract
+
+.PHONY: integration
+integration: setup ## tests with a real nats-server and Valkey, and with real processes
+	@$(PYTEST) -q tests/adapters tests/integration
+
+.PHONY: e2e
+e2e: setup ## tests with real torch processes and real kills
+	@$(PYTEST) -q tests/e2e
+
+.PHONY: test
+test: setup ## all tests
+	$(call say,test)
+	@$(PYTEST)
+
+# -------------------------------------------------------------------------------------------------- documents
+
+.PHONY: contracts
+contracts: setup ## write the generated documents anew: AsyncAPI, state machines, causes, settings
+	@tools/generate.sh
+
+# --------------------------------------------------------------------------------------------------- run it
+
+.PHONY: demo
+demo: setup ## train on two nodes and a spare, break it four ways, watch it recover
+	@$(BIN)/phalanx demo
+
+.PHONY: bench-recovery
+bench-recovery: setup ## kill -9 to the next step of all ranks: torchrun, Phalanx and the floor, in one run
+	@$(BIN)/python tools/bench_recovery.py
+
+.PHONY: up
+up: setup ## start a developer's stack: nats-server, Valkey and the services, data in .phalanx
+	@$(BIN)/phalanx up
+
+.PHONY: down
+down: setup ## stop it
+	@$(BIN)/phalanx down
+
+.PHONY: status
+status: setup ## what runs, where, and how it is
+	@$(BIN)/phalanx status
+
+.PHONY: logs
+logs: ## follow the logs of the developer's stack; Ctrl-C ends it
+	@files=$$(find .phalanx -name '*.log' -not -path '*/attempt_*' 2>/dev/null | sort || true); \
+	if [ -z "$$files" ]; then echo "no logs in .phalanx yet; start a stack with: make up"; exit 1; fi; \
+	exec tail -n 20 -F $$files

@@ -1,0 +1,81 @@
+"""All commands but `run` as one typer application; `run` is listed here for --help and dispatched before."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from phalanx_cli.commands.demo import demo
+from phalanx_cli.stack import developer
+
+EPILOG = """\
+Examples:
+
+  phalanx run --nproc-per-node 4 train.py            train on this machine; everything it needs starts with it
+
+  phalanx run --help                                 all flags; they are torchrun's, and a few more
+
+  phalanx up && phalanx status                       a stack that stays: nats-server, Valkey, services
+
+  NATS_URL=nats://127.0.0.1:4222 phalanx run ...     use a bus that runs already
+"""
+
+app = typer.Typer(
+    name="phalanx",
+    help="Keeps distributed training running: sees every fault, says whose it is, brings the gang back.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+app.command()(demo)
+
+DataDir = Annotated[Path, typer.Option(help="Folder of servers, states and logs.")]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"phalanx {version('phalanx-cli')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    shown: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and leave.")
+    ] = False,
+) -> None:
+    """Options before the command."""
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
+def run(context: typer.Context) -> None:
+    """Train: takes torchrun's flags (`phalanx run --help`)."""
+    from phalanx_cli.commands.run import run as run_job
+
+    raise typer.Exit(run_job(context.args))
+
+
+@app.command()
+def up(
+    data_dir: DataDir = developer.DEFAULT_DATA_DIR,
+    cluster: Annotated[str, typer.Option(help="Name of the cluster on the bus.")] = "local",
+) -> None:
+    """Start nats-server, Valkey and the services, and leave them running."""
+    raise typer.Exit(developer.up(data_dir, cluster=cluster))
+
+
+@app.command()
+def down(data_dir: DataDir = developer.DEFAULT_DATA_DIR) -> None:
+    """Stop them in order."""
+    raise typer.Exit(developer.down(data_dir))
+
+
+@app.command()
+def status(data_dir: DataDir = developer.DEFAULT_DATA_DIR) -> None:
+    """Show each process: pid, address, health, age, log. Exit code 0 all well, 1 partly, 3 not running."""
+    raise typer.Exit(developer.status(data_dir))

@@ -1,0 +1,79 @@
+"""The demo's nodes: one real `phalanx run` process each, with its terminal output in a file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from phalanx_cli.demo.scenario import NODES, RANKS_PER_NODE
+from phalanx_cli.stack.guard import GuardedProcess, ProcessSpec
+
+LEAVE_LIMIT_S = 15.0
+"""After EndJob an agent stops its ranks, flushes its outbox and leaves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the agents of one job find things."""
+
+    job_id: str
+    cluster: str
+    nats_url: str
+    folder: Path
+    """Terminal output, ranks' logs and data of the agents."""
+
+
+class Agents:
+    """The agents of one job; all are ended with the block, however it is left."""
+
+    def __init__(self, place: Place, script: tuple[str, ...], *, spares: int) -> None:
+        self._place = place
+        self._script = script
+        self._spares = spares
+        self.processes: dict[str, GuardedProcess] = {}
+
+    def __enter__(self) -> Agents:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.processes.values():
+            process.terminate()
+        for process in self.processes.values():
+            process.stop(LEAVE_LIMIT_S)
+
+    def start(self, node_id: str) -> None:
+        """Start the agent of one node."""
+        place = self._place
+        argv = (
+            *(sys.executable, "-P", "-m", "phalanx_cli.main", "run"),
+            *("--nnodes", str(NODES), "--nproc-per-node", str(RANKS_PER_NODE), "--spares", str(self._spares)),
+            *("--job-id", place.job_id, "--node-id", node_id, "--max-restarts", "10"),
+            *("--cluster", place.cluster, "--nats-url", place.nats_url),
+            *("--data-dir", str(place.folder / node_id), "--log-dir", str(place.folder / node_id / "ranks")),
+            *("--redirects", "3"),
+            *("-m", "phalanx_cli.demo.train", *self._script),
+        )
+        spec = ProcessSpec(
+            name=node_id,
+            argv=argv,
+            log_path=self.log_path(node_id),
+            # The ranks of all nodes share this machine's loopback; gloo would otherwise look the host name up.
+            env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", "PYTHONUNBUFFERED": "1"},
+        )
+        self.processes[node_id] = GuardedProcess(spec)
+
+    def log_path(self, node_id: str) -> Path:
+        """The terminal output of a node's agent."""
+        return self._place.folder / f"{node_id}.log"
+
+    async def left(self) -> dict[str, str]:
+        """Wait until the agents have left by themselves, and say how each ended; `running` for one that did not."""
+        waits = [asyncio.create_task(process.wait()) for process in self.processes.values()]
+        await asyncio.wait(waits, timeout=LEAVE_LIMIT_S)
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+        return {node_id: process.ending for node_id, process in self.processes.items()}

@@ -1,0 +1,114 @@
+"""The end of the demo: the table of what each phase cost, the verdicts against the truth, and whether all held."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from phalanx_cli.demo.judgement import FaultResult
+from phalanx_cli.demo.scenario import TRUTHS
+from phalanx_cli.demo.weights import WeightsVerdict
+
+PHASES = ("detect_s", "stop_s", "plan_s", "start_s", "first_step_s", "total_s")
+_HEADS = ("detect", "stop", "plan", "start", "first step", "total")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything the demo found."""
+
+    faults: tuple[FaultResult, ...]
+    weights: WeightsVerdict | None
+    """None when no fault was chosen that a job recovers from."""
+    problems: tuple[str, ...]
+    """Of the run as a whole; each fault has its own."""
+    took_s: float
+    logs: Path
+
+    @property
+    def held(self) -> bool:
+        """Whether everything went as it has to."""
+        weights_hold = self.weights is None or self.weights.identical is True
+        return weights_hold and not self.problems and not any(result.problems for result in self.faults)
+
+
+def milliseconds(value_s: float | None) -> str:
+    """A duration for the table; a phase that did not happen is a dash, never a zero."""
+    return "–" if value_s is None else f"{value_s * 1000:.0f}"
+
+
+def phase_table(results: tuple[FaultResult, ...]) -> Table:
+    """What each phase cost, from the planner's journal."""
+    table = Table(title="What each recovery cost, in milliseconds", title_justify="left", title_style="bold")
+    table.add_column("injected fault", no_wrap=True)
+    for head in (*_HEADS, "fault to training"):
+        table.add_column(head, justify="right")
+    table.add_column("steps lost", justify="right")
+    for result in results:
+        phases = result.phases
+        table.add_row(
+            TRUTHS[result.fault].done,
+            *(milliseconds(getattr(phases, name)) for name in PHASES),
+            milliseconds(result.injected_to_resumed_s),
+            "–" if phases.steps_lost is None else str(phases.steps_lost),
+        )
+    return table
+
+
+def verdict_table(results: tuple[FaultResult, ...]) -> Table:
+    """What was judged, beside what was injected."""
+    table = Table(title="Verdict against injected truth", title_justify="left", title_style="bold")
+    for head in ("injected", "verdict", "truth", "right", "outcome"):
+        table.add_column(head)
+    for result in results:
+        right = not any("verdict" in problem for problem in result.problems)
+        table.add_row(result.injected, result.verdict, result.truth, "yes" if right else "no", result.outcome)
+    return table
+
+
+def render(report: Report) -> RenderableType:
+    """The whole end for a terminal or a file."""
+    parts: list[RenderableType] = [Text(), phase_table(report.faults), Text(), verdict_table(report.faults), Text()]
+    if report.weights is not None:
+        answer = {True: "yes", False: "no", None: "unknown"}[report.weights.identical]
+        parts.append(Text(f"weights identical to the unfailed run: {answer} ({report.weights.sentence})"))
+    problems = (*report.problems, *(f"{r.fault}: {problem}" for r in report.faults for problem in r.problems))
+    parts.extend(Text(f"did not hold: {problem}", style="red") for problem in problems)
+    parts.append(Text(f"logs: {report.logs}"))
+    verdict = "everything held" if report.held else "not everything held"
+    parts.append(Text(f"{verdict}; {report.took_s:.0f} s", style="bold green" if report.held else "bold red"))
+    return Group(*parts)
+
+
+def as_json(report: Report) -> str:
+    """The same figures for programs."""
+    return json.dumps(
+        {
+            "held": report.held,
+            "took_s": round(report.took_s, 3),
+            "logs": str(report.logs),
+            "weights_identical": None if report.weights is None else report.weights.identical,
+            "weights_sha256": None if report.weights is None else report.weights.digest,
+            "problems": list(report.problems),
+            "faults": [
+                {
+                    "fault": str(result.fault),
+                    "injected": result.injected,
+                    "verdict": result.verdict,
+                    "truth": result.truth,
+                    "reasons": list(result.reasons),
+                    "outcome": result.outcome,
+                    "phases": result.phases.model_dump(mode="json"),
+                    "injected_to_resumed_s": result.injected_to_resumed_s,
+                    "problems": list(result.problems),
+                }
+                for result in report.faults
+            ],
+        },
+        indent=2,
+    )

@@ -1,0 +1,93 @@
+"""One line for each event that a person wants to see, None for the rest. Pure."""
+
+from __future__ import annotations
+
+import signal
+
+from fault_contracts.agent import CommandRefused, ExitStatus, OomKill, WorkerExited, WorkersStopped
+from fault_contracts.faults import FaultClassified
+from fault_contracts.payload import Payload
+from fault_contracts.recovery import (
+    GangFormed,
+    IncidentClosed,
+    IncidentOpened,
+    JobEnded,
+    NodeLost,
+    RecoveryLevel,
+    RecoveryPlanned,
+    TrainingResumed,
+)
+
+
+def sentence(event: Payload, *, ranks_per_node: int) -> tuple[str, str] | None:
+    """The word that names the event, and the sentence that tells it."""
+    match event:
+        case GangFormed():
+            return "gang", _gang(event, ranks_per_node)
+        case WorkerExited():
+            return "signal", _exited(event)
+        case NodeLost():
+            return "signal", f"{event.node_id} is lost: {event.reason.sentence}"
+        case IncidentOpened():
+            return "incident", f"opened, all ranks are told to stop: {event.trigger.sentence}"
+        case WorkersStopped():
+            return "stop", f"{event.node_id} stopped its ranks in {event.duration_s:.2f} s{_stuck(event)}"
+        case FaultClassified():
+            return "verdict", f"{event.attribution}, {event.cause}: {event.reasons[0].sentence}"
+        case RecoveryPlanned():
+            return "plan", _plan(event)
+        case TrainingResumed():
+            return "resumed", _resumed(event)
+        case IncidentClosed():
+            total_s = event.phases.total_s
+            return "closed", f"{event.outcome}{'' if total_s is None else f' after {total_s:.2f} s'}"
+        case JobEnded():
+            return "end", f"job {event.job_id} ended, {event.outcome}: {event.summary or event.reason.sentence}"
+        case CommandRefused():
+            return "refused", f"{event.node_id} refused a command ({event.code}): {event.message}"
+        case _:
+            return None
+
+
+def ending(exit_: ExitStatus) -> str:
+    """How a process ended, in the words of a shell user."""
+    if exit_.signal is not None:
+        try:
+            name = signal.Signals(exit_.signal).name
+        except ValueError:
+            name = f"signal {exit_.signal}"
+        return name + (" by the out-of-memory killer" if exit_.oom_kill is OomKill.YES else "")
+    return "an unknown status" if exit_.exit_code is None else f"exit code {exit_.exit_code}"
+
+
+def _gang(event: GangFormed, ranks_per_node: int) -> str:
+    places = (
+        f"{node} has ranks {place * ranks_per_node}-{(place + 1) * ranks_per_node - 1}"
+        for place, node in enumerate(event.nodes)
+    )
+    spares = f"; in reserve: {', '.join(event.spares)}" if event.spares else ""
+    return f"formed: {', '.join(places)}{spares}"
+
+
+def _exited(event: WorkerExited) -> str:
+    what = f"rank {event.exit.rank} on {event.node_id} ended with {ending(event.exit)}"
+    return f"{what}: {event.error.type}: {event.error.message}" if event.error else what
+
+
+def _stuck(event: WorkersStopped) -> str:
+    return f", {len(event.stuck_pids)} do not react to SIGKILL" if event.stuck_pids else ""
+
+
+def _plan(event: RecoveryPlanned) -> str:
+    why = event.reasons[-1].sentence if event.reasons else ""
+    if event.level is RecoveryLevel.FAILED:
+        return f"no further restart: {why}"
+    start = "from the beginning" if event.checkpoint_step is None else f"from step {event.checkpoint_step}"
+    moves = "".join(f", {row.node_id} takes node_rank {row.node_rank}" for row in event.moves)
+    return f"restart {start}{moves}; {event.restarts_left} restarts left ({why})"
+
+
+def _resumed(event: TrainingResumed) -> str:
+    if event.by_step:
+        return f"every rank finished a step again{'' if event.step is None else f', step {event.step}'}"
+    return "all ranks run again (this job reports no steps)"

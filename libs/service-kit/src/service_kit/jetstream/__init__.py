@@ -1,0 +1,1 @@
+"""NATS JetStream behind the ports of service_kit. The only code that imports nats."""

@@ -1,0 +1,67 @@
+"""Durable consumers on the server: created or updated idempotently."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from service_kit.jetstream.connection import Connection
+from service_kit.jetstream.server_answer import CONSUMER_NOT_FOUND, ServerRefusal
+from service_kit.jetstream.streams import call_api
+from service_kit.logging import get_logger
+
+_START_OPTIONS = ("deliver_policy", "opt_start_seq", "opt_start_time")
+"""Where a consumer began; it cannot be changed later, so what is there stays."""
+
+log = get_logger(__name__)
+
+
+async def ensure_durable(
+    connection: Connection,
+    *,
+    stream: str,
+    name: str,
+    filters: list[str],
+    from_now: bool,
+    ack_wait_s: float,
+    ack_pending_max: int,
+) -> None:
+    """Create a durable pull consumer, or bring the one that is there to these options.
+
+    Raises:
+        PermanentError: the server refuses (no such stream, limits, permissions).
+        BusUnavailable: no answer.
+    """
+    wanted: dict[str, Any] = {
+        "durable_name": name,
+        "name": name,
+        "deliver_policy": "new" if from_now else "all",
+        "ack_policy": "explicit",
+        "replay_policy": "instant",
+        "ack_wait": int(ack_wait_s * 1e9),
+        "max_deliver": -1,
+        "max_ack_pending": ack_pending_max,
+        "filter_subjects": sorted(filters),
+    }
+    try:
+        there = await _config(connection, stream, name)
+        if there is not None:
+            wanted.update({key: there[key] for key in _START_OPTIONS if key in there})
+            filters_there = there.get("filter_subjects") or [there.get("filter_subject", "")]
+            same = all(there.get(key) == value for key, value in wanted.items() if key != "filter_subjects")
+            if same and sorted(filters_there) == wanted["filter_subjects"]:
+                return
+        await call_api(connection, f"CONSUMER.CREATE.{stream}.{name}", {"stream_name": stream, "config": wanted})
+    except ServerRefusal as refusal:
+        raise refusal.as_failure() from refusal
+    log.info("consumer_created" if there is None else "consumer_updated", stream=stream, consumer=name)
+
+
+async def _config(connection: Connection, stream: str, name: str) -> dict[str, Any] | None:
+    try:
+        info = await call_api(connection, f"CONSUMER.INFO.{stream}.{name}", {})
+    except ServerRefusal as refusal:
+        if refusal.err_code == CONSUMER_NOT_FOUND:
+            return None
+        raise
+    config: dict[str, Any] = info["config"]
+    return config

@@ -1,0 +1,292 @@
+"""The server side of the fake bus: streams, durables, fences, republish and the trouble of a network, from a seed.
+
+Several `MemoryBus` (one per service process) share one broker, so that a service can die and come back to what it left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from random import Random  # noqa: TID251 - trouble comes from a seed, so that a failing run can be repeated
+from typing import Any
+
+from fault_contracts.envelope import open_envelope
+from fault_contracts.registry import Stream, StreamSpec, stream_spec
+from service_kit.errors import BusUnavailable, StaleLeader
+from service_kit.ports import Clock, Delivery
+
+ACK_WAIT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """What goes wrong, as probabilities per message.
+
+    Attributes:
+        publish_lost: a publish fails; half of these had been stored (the acknowledgement was lost).
+        dropped: a delivery does not arrive. Stored messages come again after ack_wait, others are gone.
+        duplicated: a delivery comes twice (stored: the acknowledgement was lost, so after ack_wait).
+        delay_s_max: each delivery takes up to this long; keys overtake each other, one key keeps its order.
+        reordered: a plain subscription's message is held back so that the next one of its key overtakes it.
+    """
+
+    publish_lost: float = 0.0
+    dropped: float = 0.0
+    duplicated: float = 0.0
+    delay_s_max: float = 0.0
+    reordered: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A stored message."""
+
+    stream: Stream
+    sequence: int
+    subject: str
+    body: bytes
+    stored_s: float
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Receiver:
+    """A consumer process of a durable, or a plain subscription."""
+
+    owner: str
+    patterns: tuple[str, ...]
+    take: Callable[[Record, int], None]
+    in_hand: dict[tuple[Stream, int], int] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class Durable:
+    """What the server remembers of a consumer: what is still to be delivered, and how often it has been."""
+
+    patterns: tuple[str, ...]
+    waiting: list[tuple[Record, int]] = field(default_factory=list)
+    receivers: list[Receiver] = field(default_factory=list)
+
+
+class MemoryBroker:
+    """In place of nats-server."""
+
+    def __init__(self, clock: Clock, *, seed: int = 0, trouble: Trouble | None = None) -> None:
+        self.clock = clock
+        self.trouble = trouble or Trouble()
+        self.random = Random(seed)  # noqa: S311 - not for secrets
+        self.partitioned: set[str] = set()
+        """Names of buses that reach nobody at the moment."""
+        self.dropped_by_fence = 0
+        self.answers: dict[str, tuple[str, Callable[[bytes], Awaitable[bytes]]]] = {}
+        self._streams: dict[Stream, list[Record]] = {stream: [] for stream in Stream}
+        self._ids: dict[tuple[Stream, str], Record] = {}
+        self._newest: dict[str, Record] = {}
+        self._durables: dict[str, Durable] = {}
+        self._listeners: list[Receiver] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # ---------------------------------------------------------------------------------------------- for tests
+
+    def stored(self, stream: Stream) -> list[Delivery]:
+        """Everything a stream keeps and can be decoded, oldest first."""
+        return [
+            Delivery(
+                envelope=open_envelope(record.body),
+                subject=record.subject,
+                stream_sequence=record.sequence,
+                deliveries=1,
+            )
+            for record in self._streams[stream]
+        ]
+
+    def inject(self, subject: str, body: bytes, stream: Stream | None) -> None:
+        """Put raw bytes on a subject, as a broken or foreign sender would."""
+        if stream is None:
+            self.send(subject, body)
+        else:
+            self._append(stream, subject, body)
+
+    async def close(self) -> None:
+        """End what is still under way."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # ---------------------------------------------------------------------------------------------- publishing
+
+    def store(
+        self, stream: Stream, subject: str, body: bytes, *, message_id: str | None, fence: tuple[str, int] | None
+    ) -> int:
+        """Keep a message.
+
+        Raises:
+            StaleLeader: the newest message on the fence's subject has another sequence.
+        """
+        spec = stream_spec(stream)
+        if message_id is not None:
+            known = self._ids.get((stream, message_id))
+            if known is not None and self.clock.monotonic_s() - known.stored_s < spec.duplicate_window_s:
+                return known.sequence
+        if fence is not None:
+            newest = self._newest.get(fence[0])
+            if newest is None or newest.sequence != fence[1]:
+                self.dropped_by_fence += 1
+                raise StaleLeader(f"epoch {fence[1]} is not the newest; {subject} refused")
+        record = self._append(stream, subject, body)
+        if message_id is not None:
+            self._ids[(stream, message_id)] = record
+        self._republish(spec, record)
+        return record.sequence
+
+    def newest(self, subject: str) -> Record | None:
+        """The last message on a subject."""
+        return self._newest.get(subject)
+
+    def send(self, subject: str, body: bytes, sequence: int | None = None) -> None:
+        """Core NATS: to whoever listens now."""
+        record = Record(
+            stream=Stream.CONTROL,
+            sequence=sequence or 0,
+            subject=subject,
+            body=body,
+            stored_s=self.clock.monotonic_s(),
+        )
+        for listener in tuple(self._listeners):
+            if listener.owner in self.partitioned or not _matches(listener.patterns, subject):
+                continue
+            if self.chance(self.trouble.dropped):
+                continue
+            for _ in range(2 if self.chance(self.trouble.duplicated) else 1):
+                self._hand_over(listener, record, 1)
+
+    def chance(self, probability: float) -> bool:
+        """Whether it happens this time. No draw when it never can, so that seeds stay comparable."""
+        return probability > 0 and self.random.random() < probability
+
+    def reachable(self, owner: str, what: str) -> None:
+        """Raise BusUnavailable for a bus that is cut off."""
+        if owner in self.partitioned:
+            raise BusUnavailable(f"{what}: no connection")
+
+    # ---------------------------------------------------------------------------------------------- receiving
+
+    def listen(self, receiver: Receiver) -> None:
+        """Add a plain subscription."""
+        self._listeners.append(receiver)
+
+    def forget(self, receiver: Receiver) -> None:
+        """Remove a plain subscription."""
+        if receiver in self._listeners:
+            self._listeners.remove(receiver)
+
+    def attach(self, name: str, receiver: Receiver, *, streams: set[Stream], from_now: bool) -> None:
+        """Connect a process to a durable, creating it when it is new."""
+        durable = self._durables.get(name)
+        if durable is None:
+            durable = self._durables[name] = Durable(patterns=receiver.patterns)
+            if not from_now:
+                for stream in sorted(streams):
+                    found = [r for r in self._streams[stream] if _matches(receiver.patterns, r.subject)]
+                    durable.waiting.extend((record, 1) for record in found)
+        durable.patterns = receiver.patterns
+        durable.receivers.append(receiver)
+        self.pump(name)
+
+    def detach(self, name: str, receiver: Receiver, *, killed: bool) -> None:
+        """A process left. What it had in hand comes again: at once when it said goodbye, else after ack_wait."""
+        durable = self._durables[name]
+        if receiver in durable.receivers:
+            durable.receivers.remove(receiver)
+        for (stream, sequence), deliveries in receiver.in_hand.items():
+            record = self._streams[stream][sequence - 1]
+            self._again(name, record, deliveries + 1, ACK_WAIT_S if killed else 0.0)
+        receiver.in_hand.clear()
+
+    def settle(self, name: str, receiver: Receiver, record: Record, deliveries: int) -> None:
+        """A message is done with; now and then the acknowledgement is lost."""
+        if receiver.in_hand.pop((record.stream, record.sequence), None) is None:
+            return
+        if receiver.owner in self.partitioned or self.chance(self.trouble.duplicated):
+            self._again(name, record, deliveries + 1, ACK_WAIT_S)
+
+    def pump(self, name: str) -> None:
+        """Deliver what waits, to processes in turn."""
+        durable = self._durables[name]
+        ready = [r for r in durable.receivers if r.owner not in self.partitioned]
+        if not ready:
+            return
+        waiting, durable.waiting = durable.waiting, []
+        for record, deliveries in waiting:
+            receiver = ready[record.sequence % len(ready)]
+            if self.chance(self.trouble.dropped):
+                self._again(name, record, deliveries + 1, ACK_WAIT_S)
+                continue
+            receiver.in_hand[(record.stream, record.sequence)] = deliveries
+            receiver.take(record, deliveries)
+
+    def heal(self) -> None:
+        """End all partitions and deliver what waited."""
+        self.partitioned.clear()
+        for name in self._durables:
+            self.pump(name)
+
+    # ------------------------------------------------------------------------------------------------- inside
+
+    def _append(self, stream: Stream, subject: str, body: bytes) -> Record:
+        records = self._streams[stream]
+        record = Record(
+            stream=stream,
+            sequence=len(records) + 1,
+            subject=subject,
+            body=body,
+            stored_s=self.clock.monotonic_s(),
+        )
+        records.append(record)
+        self._newest[subject] = record
+        for name, durable in self._durables.items():
+            if _matches(durable.patterns, subject):
+                durable.waiting.append((record, 1))
+                self.pump(name)
+        return record
+
+    def _republish(self, spec: StreamSpec, record: Record) -> None:
+        if spec.republish is None:
+            return
+        source, target = (side.removesuffix(">") for side in spec.republish)
+        if record.subject.startswith(source):
+            self.send(target + record.subject.removeprefix(source), record.body, record.sequence)
+
+    def _hand_over(self, receiver: Receiver, record: Record, deliveries: int) -> None:
+        if not self.chance(self.trouble.reordered):
+            receiver.take(record, deliveries)
+            return
+
+        async def later() -> None:
+            await self.clock.sleep(max(self.trouble.delay_s_max, 0.001) * 2)
+            receiver.take(record, deliveries)
+
+        self.spawn(later())
+
+    def _again(self, name: str, record: Record, deliveries: int, wait_s: float) -> None:
+        async def redeliver() -> None:
+            await self.clock.sleep(wait_s)
+            self._durables[name].waiting.append((record, deliveries))
+            self.pump(name)
+
+        self.spawn(redeliver())
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something that ends with the broker."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _matches(patterns: tuple[str, ...], subject: str) -> bool:
+    tokens = subject.split(".")
+    for pattern in patterns:
+        wanted = pattern.split(".")
+        if len(wanted) == len(tokens) and all(w in ("*", t) for w, t in zip(wanted, tokens, strict=True)):
+            return True
+    return False

@@ -1,0 +1,74 @@
+"""Who descends from whom, read from /proc: used to end a worker with everything it started.
+
+One scan is a snapshot; a caller that wants nothing left repeats it until it finds nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessRow:
+    """Fields of /proc/PID/stat (proc(5)). `start_ticks` with the pid names one process for ever."""
+
+    pid: int
+    state: str
+    parent_pid: int
+    group: int
+    session: int
+    start_ticks: int
+
+    @property
+    def alive(self) -> bool:
+        """False for a zombie: it runs nothing and holds nothing but its pid."""
+        return self.state not in ("Z", "X", "x")
+
+
+def read_process(pid: int) -> ProcessRow | None:
+    """One process, or None when it does not exist (any more)."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read()
+    except OSError:  # gone between listing and reading: the normal case here
+        return None
+    # The command name is in parentheses and may hold spaces and parentheses itself.
+    fields = text[text.rfind(b")") + 2 :].split()
+    if len(fields) < 20:
+        return None
+    return ProcessRow(
+        pid=pid,
+        state=fields[0].decode(),
+        parent_pid=int(fields[1]),
+        group=int(fields[2]),
+        session=int(fields[3]),
+        start_ticks=int(fields[19]),
+    )
+
+
+def read_processes() -> dict[int, ProcessRow]:
+    """All processes that are visible from here, by pid."""
+    rows = (read_process(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    return {row.pid: row for row in rows if row is not None}
+
+
+def descendants(rows: dict[int, ProcessRow], roots: Collection[int]) -> set[int]:
+    """Pids below the roots, without the roots."""
+    children: dict[int, list[int]] = {}
+    for row in rows.values():
+        children.setdefault(row.parent_pid, []).append(row.pid)
+    found: set[int] = set()
+    open_pids = list(roots)
+    while open_pids:
+        for child in children.get(open_pids.pop(), ()):
+            if child not in found:
+                found.add(child)
+                open_pids.append(child)
+    return found - set(roots)
+
+
+def members(rows: Iterable[ProcessRow], sessions: Collection[int]) -> set[int]:
+    """Pids whose session is one of these."""
+    return {row.pid for row in rows if row.session in sessions}

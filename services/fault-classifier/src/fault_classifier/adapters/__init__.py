@@ -1,0 +1,1 @@
+"""Translations to the key-value store."""

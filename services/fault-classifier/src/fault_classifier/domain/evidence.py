@@ -1,0 +1,153 @@
+"""What is known about a job: bounded, and in an order that does not depend on arrival or on wall clocks.
+
+Evidence is kept per generation (topology_version). Within one node the agent's `ordinal` says who died first; between
+nodes no order is known, and none is made up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from fault_contracts.agent import ExitStatus
+from fault_contracts.faults import FaultClassified
+
+EXITS_MAX = 32
+"""Deaths kept per generation. One decides and a few explain; ten thousand victims of it are a number."""
+NOTES_MAX = 16
+GENERATIONS_MAX = 32
+"""Generations kept per job. A gang that was restarted more often has a budget that ends it."""
+MESSAGE_MAX = 600
+TAIL_LINES_MAX = 6
+TAIL_LINE_MAX = 240
+FRAMES_MAX = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raised:
+    """The exception that ended a rank."""
+
+    type: str
+    message: str
+    fingerprint: str
+    frames: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The class without its module: torch.distributed.DistStoreError is DistStoreError."""
+        return self.type.rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    """One rank that ended without being told to.
+
+    Attributes:
+        evidence_id: the condition's id.
+        ordinal: order of death on this node, from 0.
+        step: the last step the rank finished; None is unknown.
+        checkpoint_step: the step this generation was started from; None without a checkpoint.
+    """
+
+    evidence_id: str
+    node_id: str
+    status: ExitStatus
+    ordinal: int
+    error: Raised | None = None
+    step: int | None = None
+    checkpoint_step: int | None = None
+    ran_s: float = 0.0
+    stderr_tail: tuple[str, ...] = ()
+
+    @property
+    def rank(self) -> int:
+        """Global rank."""
+        return self.status.rank
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostNode:
+    """A node whose agent no longer answers."""
+
+    evidence_id: str
+    node_id: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A failure condition of the job that no rule of this version reads."""
+
+    evidence_id: str
+    node_id: str
+    check: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """What is known about one topology_version of a job.
+
+    Attributes:
+        exits_dropped: deaths beyond EXITS_MAX, counted only.
+        deadline_at: when a verdict must be given with what is there; None before the first evidence.
+        overdue: the deadline has passed.
+        verdict: the newest one.
+        revisions: how often the verdict was changed.
+        closed: the incident is over, nobody waits for a verdict.
+        compacted: texts were dropped.
+    """
+
+    topology_version: int
+    exits: tuple[Exit, ...] = ()
+    exits_dropped: int = 0
+    lost: tuple[LostNode, ...] = ()
+    notes: tuple[Note, ...] = ()
+    incident_id: str = ""
+    deadline_at: datetime | None = None
+    overdue: bool = False
+    verdict: FaultClassified | None = None
+    revisions: int = 0
+    closed: bool = False
+    compacted: bool = False
+
+    def __post_init__(self) -> None:
+        assert len(self.exits) <= EXITS_MAX, "too many exits"
+        assert len(self.notes) <= NOTES_MAX, "too many notes"
+
+    def knows(self, evidence_id: str) -> bool:
+        """Whether this piece of evidence was taken in before."""
+        pieces: tuple[Exit | LostNode | Note, ...] = (*self.exits, *self.lost, *self.notes)
+        return any(piece.evidence_id == evidence_id for piece in pieces)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEvidence:
+    """What is known about a job: its generations, oldest first, and when it was last touched."""
+
+    job_id: str
+    generations: tuple[Generation, ...] = ()
+    touched_at: datetime | None = None
+    ended: bool = False
+
+    def __post_init__(self) -> None:
+        versions = [generation.topology_version for generation in self.generations]
+        assert versions == sorted(set(versions)), "generations out of order"
+        assert len(versions) <= GENERATIONS_MAX, "too many generations"
+
+    def generation(self, topology_version: int) -> Generation:
+        """The one of a version; empty when nothing is known about it."""
+        for generation in self.generations:
+            if generation.topology_version == topology_version:
+                return generation
+        return Generation(topology_version=topology_version)
+
+    def before(self, topology_version: int) -> tuple[Generation, ...]:
+        """All older ones, oldest first."""
+        return tuple(each for each in self.generations if each.topology_version < topology_version)
+
+    def having(self, changed: Generation) -> JobEvidence:
+        """With one generation put in its place, and the oldest dropped when there are too many."""
+        others = [each for each in self.generations if each.topology_version != changed.topology_version]
+        ordered = sorted([*others, changed], key=lambda each: each.topology_version)
+        return replace(self, generations=tuple(ordered[-GENERATIONS_MAX:]))

@@ -1,0 +1,139 @@
+"""How a message becomes evidence, and how evidence is kept inside its bounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fault_classifier.domain.evidence import (
+    EXITS_MAX,
+    FRAMES_MAX,
+    MESSAGE_MAX,
+    NOTES_MAX,
+    TAIL_LINE_MAX,
+    TAIL_LINES_MAX,
+    Exit,
+    Generation,
+    LostNode,
+    Note,
+    Raised,
+)
+from fault_classifier.domain.recurrence import was_killed
+from fault_classifier.domain.victim import victim_reason
+from fault_contracts.health import ConditionRaised
+from fault_contracts.ids import derived_id
+from fault_contracts.recovery import NodeLost
+
+WHOLE_EXITS = 4
+"""Deaths kept with their last lines; the others say the same or less. Keeps a record well under the bus's 1 MB."""
+SLIM_MESSAGE_MAX = 160
+
+
+def from_condition(raised: ConditionRaised) -> Exit | Note:
+    """Evidence from a failure condition of a job."""
+    worker = raised.worker
+    if worker is None:
+        return Note(
+            evidence_id=raised.condition_id,
+            node_id=raised.node_id,
+            check=raised.check,
+            sentence=raised.reason[:MESSAGE_MAX],
+        )
+    error = worker.error
+    return Exit(
+        evidence_id=raised.condition_id,
+        node_id=raised.node_id,
+        status=worker.exit,
+        ordinal=worker.ordinal,
+        error=None
+        if error is None
+        else Raised(
+            type=error.type,
+            message=error.message[:MESSAGE_MAX],
+            fingerprint=error.fingerprint,
+            frames=error.frames[-FRAMES_MAX:],
+        ),
+        step=worker.step,
+        checkpoint_step=worker.checkpoint_step,
+        ran_s=worker.ran_s,
+        stderr_tail=tuple(line[:TAIL_LINE_MAX] for line in worker.stderr_tail[-TAIL_LINES_MAX:]),
+    )
+
+
+def from_lost_node(lost: NodeLost) -> LostNode:
+    """Evidence from the planner's finding that an agent is gone.
+
+    The id comes from the node and the generation, so that a second finding about the same loss adds nothing.
+    """
+    return LostNode(
+        evidence_id=derived_id(lost.job_id, "node_lost", lost.topology_version, lost.node_id),
+        node_id=lost.node_id,
+        sentence=lost.reason.sentence[:MESSAGE_MAX],
+    )
+
+
+def add(generation: Generation, piece: Exit | LostNode | Note) -> Generation:
+    """The generation with one more piece; the same when it was there."""
+    if generation.knows(piece.evidence_id):
+        return generation
+    if isinstance(piece, LostNode):
+        if len(generation.lost) >= EXITS_MAX:
+            return generation
+        return replace(generation, lost=(*generation.lost, piece))
+    if isinstance(piece, Note):
+        if len(generation.notes) >= NOTES_MAX:
+            return generation
+        return replace(generation, notes=(*generation.notes, piece))
+    return _add_exit(generation, piece)
+
+
+def compact(generation: Generation) -> Generation:
+    """What of an older generation later rules may still ask for: deaths that stood for themselves, without texts."""
+    if generation.compacted and len(generation.exits) <= WHOLE_EXITS:
+        return generation
+    alone = [slim(each) for each in generation.exits if victim_reason(each) is None]
+    # A kill first: it is what makes the exceptions beside it prove nothing.
+    kept = [_frameless(each) for each in sorted(alone, key=lambda each: not was_killed(each))[:WHOLE_EXITS]]
+    dropped = generation.exits_dropped + len(generation.exits) - len(kept)
+    verdict = generation.verdict
+    if verdict is not None and len(verdict.summary) > SLIM_MESSAGE_MAX:
+        # It is out; only what a revision would be compared with stays.
+        texts = {"reasons": verdict.reasons[:1], "counter_evidence": (), "summary": verdict.summary[:SLIM_MESSAGE_MAX]}
+        verdict = verdict.model_copy(update=texts)
+    return replace(
+        generation,
+        exits=tuple(kept),
+        exits_dropped=dropped,
+        notes=(),
+        deadline_at=None,
+        verdict=verdict,
+        closed=True,
+        compacted=True,
+    )
+
+
+def slim(exit_: Exit) -> Exit:
+    """Without what only a reader of the verdict wants; what the rules read stays."""
+    error = exit_.error
+    if error is not None:
+        # A communication error names its layer at the beginning of its message, so a cut keeps a victim a victim.
+        error = replace(error, message=error.message[:SLIM_MESSAGE_MAX])
+    slimmer = replace(exit_, error=error, stderr_tail=())
+    return slimmer if victim_reason(slimmer) == victim_reason(exit_) else exit_
+
+
+def _frameless(exit_: Exit) -> Exit:
+    """Frames tell a victim from others; these are none, and without frames they are none either."""
+    return exit_ if exit_.error is None else replace(exit_, error=replace(exit_.error, frames=()))
+
+
+def _add_exit(generation: Generation, exit_: Exit) -> Generation:
+    stands_alone = victim_reason(exit_) is None
+    kept = exit_ if len(generation.exits) < WHOLE_EXITS else slim(exit_)
+    if len(generation.exits) < EXITS_MAX:
+        return replace(generation, exits=(*generation.exits, kept))
+    if stands_alone:
+        victims = [place for place, each in enumerate(generation.exits) if victim_reason(each) is not None]
+        if victims:
+            others = tuple(each for place, each in enumerate(generation.exits) if place != victims[-1])
+            return replace(generation, exits=(*others, kept), exits_dropped=generation.exits_dropped + 1)
+    return replace(generation, exits_dropped=generation.exits_dropped + 1)

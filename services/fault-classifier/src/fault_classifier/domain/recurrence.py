@@ -1,0 +1,48 @@
+"""Whether a death has happened in this job before, and whether anything moved in between."""
+
+from __future__ import annotations
+
+from fault_classifier.domain.evidence import Exit, Generation, JobEvidence
+from fault_classifier.domain.signal_number import SignalNumber
+from fault_classifier.domain.victim import victim_reason
+from fault_contracts.agent import OomKill
+
+
+def had_outside_cause(generation: Generation) -> bool:
+    """Whether something else than the script ended ranks there: then its exceptions prove nothing about the script."""
+    return bool(generation.lost) or any(was_killed(each) for each in generation.exits)
+
+
+def was_killed(exit_: Exit) -> bool:
+    """SIGKILL, and not known to be the OOM killer's."""
+    return exit_.status.signal == SignalNumber.SIGKILL and exit_.status.oom_kill is not OomKill.YES
+
+
+def earlier_same_exception(exit_: Exit, job: JobEvidence, topology_version: int) -> tuple[Exit, ...]:
+    """One death per older generation that this exception ended, oldest first."""
+    if exit_.error is None:
+        return ()
+    fingerprint = exit_.error.fingerprint
+    found: list[Exit] = []
+    for generation in job.before(topology_version):
+        same = [
+            each
+            for each in generation.exits
+            if each.error is not None and each.error.fingerprint == fingerprint and victim_reason(each) is None
+        ]
+        if same:
+            # The same step is what counts; of several ranks the one at this step is the best witness.
+            found.append(next((each for each in same if each.step is not None and each.step == exit_.step), same[0]))
+    return tuple(found)
+
+
+def earlier_oom_at_step(exit_: Exit, job: JobEvidence, topology_version: int) -> tuple[Exit, ...]:
+    """OOM kills of older generations at the same known step."""
+    if exit_.step is None:
+        return ()
+    return tuple(
+        each
+        for generation in job.before(topology_version)
+        for each in generation.exits
+        if each.status.oom_kill is OomKill.YES and each.step == exit_.step
+    )

@@ -1,0 +1,1 @@
+"""Normalises: raw signals become conditions, each raised once per entity and check."""

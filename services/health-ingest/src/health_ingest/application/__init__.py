@@ -1,0 +1,1 @@
+"""Use cases: load, decide, persist, publish, clear. Ports only."""

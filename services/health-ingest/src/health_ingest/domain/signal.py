@@ -1,0 +1,116 @@
+"""One normalised observation, whatever it came from: the only input of the condition machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from fault_contracts.agent import ExitStatus, OomKill, WorkerExited
+from fault_contracts.health import Component, SignalObserved, WorkerEvidence
+from fault_contracts.ids import derived_id
+from fault_contracts.payload import Health
+
+WORKER_EXIT = "worker_exit"
+"""The check of a rank that ended without being told to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entity:
+    """What a condition is about. `key` is equal for equal entities and is what duplicates are folded by."""
+
+    node_id: str
+    component: Component
+    component_id: str
+    check: str
+
+    @property
+    def key(self) -> str:
+        """32 hex digits: node and device names together may be longer than a key of the store (256 bytes)."""
+        return derived_id(self.node_id, self.check, self.component, self.component_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """One observation.
+
+    Attributes:
+        signal_id: id of the message it came in; a redelivery has the same.
+        observed_at: the node's clock; compared with other times of the same node only.
+        worker: set when a rank ended.
+    """
+
+    signal_id: str
+    entity: Entity
+    health: Health
+    detail: str
+    observed_at: datetime
+    job_id: str = ""
+    topology_version: int | None = None
+    rank: int | None = None
+    worker: WorkerEvidence | None = None
+
+
+def from_observation(observed: SignalObserved, signal_id: str) -> Signal:
+    """A signal from a collector of the host."""
+    return Signal(
+        signal_id=signal_id,
+        entity=Entity(
+            node_id=observed.node_id,
+            component=observed.component,
+            component_id=observed.component_id,
+            check=observed.check,
+        ),
+        health=observed.health,
+        detail=observed.detail,
+        observed_at=observed.observed_at,
+        job_id=observed.job_id,
+        rank=observed.rank,
+    )
+
+
+def from_worker_exit(exited: WorkerExited, signal_id: str) -> Signal:
+    """A signal from a rank that ended.
+
+    The entity names the agent's instance: a later run under the same job_id counts topology versions from 1 again,
+    and its deaths must not be taken for repeats of the first run's.
+    """
+    life = f"{exited.job_id}/{exited.topology_version}/{exited.exit.rank}/{exited.instance_id}"
+    return Signal(
+        signal_id=signal_id,
+        entity=Entity(
+            node_id=exited.node_id,
+            component=Component.PROCESS,
+            # The payload takes 256 characters; three names of 256 would not fit.
+            component_id=life if len(life) <= 256 else derived_id(life, WORKER_EXIT),
+            check=WORKER_EXIT,
+        ),
+        health=Health.BAD,
+        detail=ending(exited.exit),
+        observed_at=exited.observed_at,
+        job_id=exited.job_id,
+        topology_version=exited.topology_version,
+        rank=exited.exit.rank,
+        worker=WorkerEvidence(
+            exit=exited.exit,
+            ordinal=exited.ordinal,
+            error=exited.error,
+            step=exited.step,
+            checkpoint_step=exited.checkpoint_step,
+            ran_s=exited.ran_s,
+            stderr_tail=exited.stderr_tail,
+        ),
+    )
+
+
+def ending(status: ExitStatus) -> str:
+    """How a rank ended, in words."""
+    if status.signal is not None:
+        oom = {
+            OomKill.YES: " by the kernel's OOM killer",
+            OomKill.NO: "",
+            OomKill.UNKNOWN: "",
+        }[status.oom_kill]
+        return f"rank {status.rank} was ended by signal {status.signal}{oom}"
+    if status.exit_code is not None:
+        return f"rank {status.rank} ended with exit code {status.exit_code}"
+    return f"rank {status.rank} ended; its exit status was lost"

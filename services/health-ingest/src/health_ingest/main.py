@@ -1,0 +1,54 @@
+"""The wiring of health-ingest, top to bottom: `python -m health_ingest.main`."""
+
+from __future__ import annotations
+
+import sys
+
+from fault_contracts.agent import WorkerExited
+from fault_contracts.health import SignalObserved
+from fault_contracts.registry import Bucket
+from health_ingest.adapters.kv_conditions import KvConditions
+from health_ingest.application.advance_condition import AdvanceCondition
+from health_ingest.application.ingest_signal import IngestSignal
+from health_ingest.application.sweep_conditions import SweepConditions
+from health_ingest.settings import HealthIngestSettings
+from service_kit.deadlines import Deadlines
+from service_kit.failpoints import Failpoints
+from service_kit.lifecycle import Service, run_service
+
+NAME = "health-ingest"
+
+
+async def wire(service: Service[HealthIngestSettings]) -> None:
+    """Build adapters and use cases and start the consumers."""
+    settings, clock = service.settings, service.clock
+    policy = settings.policy()
+    failpoints = Failpoints(settings.failpoint)
+    records = KvConditions(service.key_value(Bucket.CONDITIONS))
+    deadlines = Deadlines(clock)
+    advance = AdvanceCondition(
+        records=records, bus=service.bus, clock=clock, deadlines=deadlines, failpoints=failpoints
+    )
+    ingest = IngestSignal(advance=advance, clock=clock, policy=policy, failpoints=failpoints)
+    sweep = SweepConditions(
+        advance=advance,
+        records=records,
+        deadlines=deadlines,
+        clock=clock,
+        policy=policy,
+        rescan_s=settings.rescan_s,
+    )
+    # Deaths of ranks have a consumer of their own: a storm of signals must not stand before them in the queue.
+    service.own(await service.bus.consume(durable=f"{NAME}-exits", messages=[WorkerExited], handler=ingest.handle))
+    service.own(await service.bus.consume(durable=f"{NAME}-signals", messages=[SignalObserved], handler=ingest.handle))
+    service.spawn(sweep.run(), name="sweep conditions")
+    service.spawn(sweep.rescan_forever(), name="rescan conditions")
+
+
+def main() -> int:
+    """Run until a signal; returns the exit code."""
+    return run_service(NAME, HealthIngestSettings, wire)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""Settings of health-ingest, read once in main. A bad one stops the start with exit code 78."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import AliasChoices, Field, model_validator
+
+from health_ingest.domain.policy import ConditionPolicy
+from service_kit.failpoints import Failpoints
+from service_kit.settings import BusSettings
+
+
+class HealthIngestSettings(BusSettings):
+    """How long problems are tolerated, and what ends them."""
+
+    tolerance_s: Annotated[float, Field(validation_alias=AliasChoices("PHALANX_TOLERANCE", "tolerance_s"))] = 60.0
+    """[PHALANX_TOLERANCE] Seconds a problem may last before it is a failure: two sweeps of the collectors (30 s)."""
+    tolerance_s_by_check: Annotated[
+        dict[str, float],
+        Field(validation_alias=AliasChoices("PHALANX_TOLERANCE_BY_CHECK", "tolerance_s_by_check"), max_length=1_000),
+    ] = Field(default_factory=dict)
+    """[PHALANX_TOLERANCE_BY_CHECK] JSON object of check → seconds, for checks that deserve another window."""
+    good_samples_min: Annotated[
+        int, Field(validation_alias=AliasChoices("PHALANX_GOOD_SAMPLES_MIN", "good_samples_min"))
+    ] = 3
+    """[PHALANX_GOOD_SAMPLES_MIN] Fresh good samples in a row that clear a condition. One is luck, three are a state."""
+    sample_age_s_max: Annotated[
+        float, Field(validation_alias=AliasChoices("PHALANX_SAMPLE_AGE_MAX", "sample_age_s_max"))
+    ] = 120.0
+    """[PHALANX_SAMPLE_AGE_MAX] Seconds after which a good sample proves nothing any more (an outbox was held up)."""
+    forget_after_s: Annotated[float, Field(validation_alias=AliasChoices("PHALANX_FORGET_AFTER", "forget_after_s"))] = (
+        3_600.0
+    )
+    """[PHALANX_FORGET_AFTER] Seconds that a cleared condition is kept, so that late copies of its signals are known.
+    Above the bus's redelivery limit of 150 s."""
+    rescan_s: Annotated[float, Field(validation_alias=AliasChoices("PHALANX_RESCAN", "rescan_s"), ge=1, le=86_400)] = (
+        300.0
+    )
+    """[PHALANX_RESCAN] Seconds between two looks at all records, for alarms of a replica that died."""
+    failpoint: Annotated[str, Field(validation_alias=AliasChoices("PHALANX_FAILPOINT", "failpoint"))] = ""
+    """[PHALANX_FAILPOINT] For tests: `name:n` kills this process the n-th time it gets there. Empty: never."""
+
+    @model_validator(mode="after")
+    def _usable(self) -> Self:
+        self.policy()
+        Failpoints(self.failpoint)
+        return self
+
+    def policy(self) -> ConditionPolicy:
+        """The limits as the domain sees them."""
+        return ConditionPolicy(
+            tolerance_s=self.tolerance_s,
+            tolerance_s_by_check=self.tolerance_s_by_check,
+            good_samples_min=self.good_samples_min,
+            sample_age_s_max=self.sample_age_s_max,
+            forget_after_s=self.forget_after_s,
+        )

@@ -1,0 +1,106 @@
+"""What one life of the agent knows: who it is, what it was asked to run, and where its worker group stands.
+
+The use cases share it. It is changed on the event loop only, and phases only through the table in
+domain/agent_state.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fault_contracts.agent import AgentPhase, JobSpec
+from fault_contracts.commands import StartWorkers
+from node_agent.application.ports import ProgramKind, RankFiles, TerminalCopy, WorkerExit, WorkerHandle
+from node_agent.domain.agent_state import AgentEvent, Transition, step
+from node_agent.domain.job_end import ExitCode
+from node_agent.domain.progress import Progress
+from node_agent.domain.worker_group import WorkerGroup
+from training_topology.topology import RankTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentIdentity:
+    """Names of this agent. `instance_id` is new with every start of the process."""
+
+    node_id: str
+    instance_id: str
+    job_id: str
+    address: str
+    host: str
+    pid: int
+    node_rank_wanted: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobProgram:
+    """What each rank runs, and where its output goes.
+
+    Attributes:
+        base_env: the environment that all ranks share; the rank's own names come on top.
+        files: paths of a rank, from topology_version and local rank.
+        terminal: what is copied to the terminal, from the local rank.
+    """
+
+    kind: ProgramKind
+    program: str
+    args: tuple[str, ...]
+    cwd: Path
+    role: str
+    base_env: Mapping[str, str]
+    files: Callable[[int, int], RankFiles]
+    terminal: Callable[[int], TerminalCopy]
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentLife:
+    """The changing part.
+
+    Attributes:
+        topology_version: the newest version this agent has seen; 0 before the first start.
+        table: the newest rank table; version 0 without rows before the first start.
+        start: the command that the present group was started by.
+        handles: workers of the present group, the ended ones too: what they left behind has to be cleaned up.
+        first_failure: the exit that broke the newest group that broke.
+        exit_code: how `phalanx run` will end, once it is known; `ended` tells when.
+    """
+
+    identity: AgentIdentity
+    spec: JobSpec
+    program: JobProgram
+    phase: AgentPhase = AgentPhase.INIT
+    topology_version: int = 0
+    table: RankTable = field(default_factory=lambda: RankTable(topology_version=0))
+    group: WorkerGroup | None = None
+    progress: Progress | None = None
+    start: StartWorkers | None = None
+    handles: list[WorkerHandle] = field(default_factory=list)
+    first_failure: WorkerExit | None = None
+    exit_code: ExitCode | int | None = None
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    on_transition: Callable[[Transition], None] = lambda _transition: None
+
+    def advance(self, event: AgentEvent) -> Transition:
+        """Go where the table says.
+
+        Raises:
+            TransitionRefused: the table does not have it; nothing was changed.
+        """
+        transition = step(self.phase, event)
+        self.phase = transition.after
+        self.on_transition(transition)
+        return transition
+
+    def end(self, exit_code: ExitCode | int) -> None:
+        """The life is over; the first reason counts."""
+        if self.exit_code is None:
+            self.exit_code = exit_code
+        self.ended.set()
+
+    def restarts_text(self) -> str:
+        """`restart 2 of at most 3`, for the terminal; empty for a first start."""
+        if self.start is None or self.start.restart_count == 0:
+            return ""
+        return f"restart {self.start.restart_count}"

@@ -1,0 +1,48 @@
+"""Level-triggered: read the newest stored command and handle it, so that a lost push costs seconds, not a job."""
+
+from __future__ import annotations
+
+import asyncio
+
+from node_agent.application.agent_life import AgentLife
+from node_agent.application.obey_commands import COMMANDS, CommandIntake
+from node_agent.domain.fence import point_of
+from service_kit.errors import TransientError
+from service_kit.ports import Bus, Clock
+
+
+class CatchUp:
+    """Reads at connect, at reconnect, after a sequence gap and every `interval_s`."""
+
+    def __init__(self, life: AgentLife, bus: Bus, intake: CommandIntake, clock: Clock, *, interval_s: float) -> None:
+        self._life = life
+        self._bus = bus
+        self._intake = intake
+        self._clock = clock
+        self._interval_s = interval_s
+
+    async def once(self) -> bool:
+        """Handle the newest command.
+
+        Returns:
+            False when the bus could not be asked; the next round will.
+        """
+        try:
+            found = await self._bus.last_commands(key=self._life.identity.job_id, messages=COMMANDS)
+        except TransientError:
+            # Being cut off is normal for an agent: training goes on, and the reconnect brings the next catch-up.
+            return False
+        if found:
+            newest = max(found, key=lambda delivery: point_of(delivery.envelope.data))
+            await self._intake.handle(newest.envelope, pushed=False)
+        return True
+
+    async def forever(self) -> None:
+        """One look every `interval_s` until cancelled."""
+        while True:
+            await self._clock.sleep(self._interval_s)
+            await self.once()
+
+    def soon(self) -> asyncio.Task[bool]:
+        """One look now, from a callback; the caller keeps the task."""
+        return asyncio.get_running_loop().create_task(self.once())

@@ -1,0 +1,117 @@
+"""What workers say over worker-link becomes the node's reports: steps thinned out, checkpoints and labels at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fault_contracts.agent import CheckpointReported, RankLabelsReported, StepReported
+from node_agent.application.agent_life import AgentLife
+from node_agent.application.outgoing import Outgoing
+from node_agent.application.ports import Announcer, WorkerHandle
+from service_kit.ports import Clock
+from worker_link.messages import CheckpointSaved, Hello, RankLabels, RestartRequest, Step, StepPhase
+
+STEP_INTERVAL_S = 1.0
+"""Between two StepReported of a node, but for the first of a generation, which is never held back."""
+BAD_CLIENTS_TOLD_MAX = 5
+"""Lines on the terminal about refused connections; a broken script could otherwise fill it."""
+
+
+class WorkerReportRelay:
+    """application.ports.WorkerReports for the launcher."""
+
+    def __init__(self, life: AgentLife, outgoing: Outgoing, clock: Clock, announcer: Announcer) -> None:
+        self._life = life
+        self._outgoing = outgoing
+        self._clock = clock
+        self._announcer = announcer
+        self._next_report_s = 0.0
+        self._later: asyncio.TimerHandle | None = None
+        self._bad_clients = 0
+
+    def on_hello(self, handle: WorkerHandle, message: Hello) -> None:
+        """Nothing to report: a worker that reports nothing else is a worker without reports."""
+
+    def on_step(self, handle: WorkerHandle, message: Step) -> None:
+        """Take note of a finished step."""
+        life = self._life
+        if message.phase is not StepPhase.FINISHED or not self._is_current(handle) or life.progress is None:
+            return
+        life.progress, advance = life.progress.after_step(handle.local_rank, message.step)
+        if advance is None:
+            return
+        if advance.first:
+            self._report(handle.topology_version, advance.step, first=True)
+        elif self._clock.monotonic_s() >= self._next_report_s:
+            self._report(handle.topology_version, advance.step, first=False)
+        elif self._later is None:
+            wait_s = self._next_report_s - self._clock.monotonic_s()
+            self._later = asyncio.get_running_loop().call_later(wait_s, self._report_newest, handle.topology_version)
+
+    def on_checkpoint(self, handle: WorkerHandle, message: CheckpointSaved) -> None:
+        """Pass on one rank's confirmation. One of an older generation still names a durable file, so it counts."""
+        self._outgoing.send(
+            CheckpointReported(
+                node_id=self._life.identity.node_id,
+                job_id=self._life.identity.job_id,
+                topology_version=handle.topology_version,
+                rank=handle.rank,
+                step=message.step,
+                path=message.path,
+                kind=message.kind or "model",
+                saved_at=self._clock.now(),
+            )
+        )
+
+    def on_labels(self, handle: WorkerHandle, message: RankLabels) -> None:
+        """Pass on the rank's place in the parallel layout."""
+        self._outgoing.send(
+            RankLabelsReported(
+                node_id=self._life.identity.node_id,
+                job_id=self._life.identity.job_id,
+                topology_version=handle.topology_version,
+                rank=handle.rank,
+                labels=dict(message.labels),
+            )
+        )
+
+    def on_restart_request(self, handle: WorkerHandle, message: RestartRequest) -> None:
+        """Say that it was heard; a script that wants a restart now ends with an exit code other than 0."""
+        self._announcer.say(
+            f"rank {handle.rank} asks for a restart ({message.mode}): {message.reason[:200]}; "
+            "this version restarts when a rank ends"
+        )
+
+    def on_bad_client(self, pid: int, reason: str) -> None:
+        """A refused connection; told a few times, then only counted."""
+        self._bad_clients += 1
+        if self._bad_clients <= BAD_CLIENTS_TOLD_MAX:
+            self._announcer.say(f"a report of process {pid} was refused: {reason[:200]}")
+
+    def _is_current(self, handle: WorkerHandle) -> bool:
+        group = self._life.group
+        return group is not None and group.topology_version == handle.topology_version
+
+    def _report_newest(self, topology_version: int) -> None:
+        self._later = None
+        group, progress = self._life.group, self._life.progress
+        if group is None or progress is None or group.topology_version != topology_version or progress.step is None:
+            return
+        self._report(topology_version, progress.step, first=False)
+
+    def _report(self, topology_version: int, step: int, *, first: bool) -> None:
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        self._next_report_s = self._clock.monotonic_s() + STEP_INTERVAL_S
+        self._outgoing.send(
+            StepReported(
+                node_id=self._life.identity.node_id,
+                job_id=self._life.identity.job_id,
+                topology_version=topology_version,
+                step=step,
+                first=first,
+                reported_at=self._clock.now(),
+            ),
+            urgent=first,
+        )

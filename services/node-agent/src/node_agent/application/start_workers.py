@@ -1,0 +1,171 @@
+"""Start this node's ranks of a topology_version, or stand by when the new table has no row for this node."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fault_contracts.agent import CommandRefused, WorkersStarted
+from fault_contracts.commands import StartWorkers
+from node_agent.application.agent_life import AgentLife
+from node_agent.application.ports import Announcer, WorkerHandle, WorkerProcesses, WorkerSource, WorkerSpec
+from node_agent.application.stop_workers import WorkerStop
+from node_agent.domain.agent_state import AgentEvent
+from node_agent.domain.progress import Progress
+from node_agent.domain.worker_env import Generation, WorkerPlace, worker_args, worker_env
+from node_agent.domain.worker_group import WorkerGroup
+from service_kit.ports import Clock
+from training_topology.identity import LocalRank, NodeId, NodeRank, Rank
+from training_topology.topology import NodeRow, RankTable, apply_rows
+
+
+class TableGap(Exception):
+    """The command's rows are a change to a table that this agent does not hold."""
+
+
+class WorkerStart:
+    """The use case behind StartWorkers."""
+
+    def __init__(
+        self, life: AgentLife, processes: WorkerProcesses, stop: WorkerStop, clock: Clock, announcer: Announcer
+    ) -> None:
+        self._life = life
+        self._processes = processes
+        self._stop = stop
+        self._clock = clock
+        self._announcer = announcer
+
+    async def carry_out(self, command: StartWorkers) -> WorkersStarted | CommandRefused | None:
+        """Start the ranks of this node's row.
+
+        Returns:
+            What to report; None when this node has no row and nothing ran.
+
+        Raises:
+            TransitionRefused: the agent is in a phase that knows no start.
+            TableGap: the whole table is needed.
+        """
+        life = self._life
+        began_s = self._clock.monotonic_s()
+        life.table = _merged(life.table, command)
+        life.topology_version = max(life.topology_version, command.fence.topology_version)
+        row = life.table.row_of(NodeId(life.identity.node_id))
+        if row is None:
+            await self._stand_by(command)
+            return None
+        specs = self._specs(command, row)
+        life.advance(AgentEvent.START)
+        life.start = command
+        life.handles.clear()
+        life.group = WorkerGroup(
+            topology_version=command.fence.topology_version, first_rank=Rank(specs[0].rank), nproc=row.nproc
+        )
+        life.progress = Progress(expected=row.nproc)
+        started = await asyncio.gather(*map(self._processes.start, specs), return_exceptions=True)
+        life.handles.extend(handle for handle in started if isinstance(handle, WorkerHandle))
+        failures = [failure for failure in started if isinstance(failure, BaseException)]
+        if failures:
+            return await self._give_up(command, failures)
+        took_s = self._clock.monotonic_s() - began_s
+        source = WorkerSource.NURSERY
+        if any(handle.source is WorkerSource.SPAWN for handle in life.handles):
+            source = WorkerSource.SPAWN
+        self._announcer.say(_started_line(command, specs, source, took_s))
+        return WorkersStarted(
+            node_id=life.identity.node_id,
+            instance_id=life.identity.instance_id,
+            job_id=life.identity.job_id,
+            topology_version=command.fence.topology_version,
+            operation_id=command.operation_id,
+            pids=tuple(handle.pid for handle in life.handles),
+            source=source,
+            duration_s=took_s,
+        )
+
+    async def _stand_by(self, command: StartWorkers) -> None:
+        if self._life.handles:
+            # The planner gave this node's place away while it was out of reach; two nodes must not hold one rank.
+            await self._stop.stop_group(AgentEvent.STOP, grace_s=self._life.spec.stop_grace_s)
+            self._announcer.say("this node is no longer part of the gang: its ranks were stopped")
+        version = command.fence.topology_version
+        self._announcer.say(f"standing by as a spare (version {version} runs on {command.nnodes} other nodes)")
+
+    async def _give_up(self, command: StartWorkers, failures: list[BaseException]) -> CommandRefused:
+        await self._stop.stop_group(AgentEvent.START_FAILED, grace_s=0.0)
+        reasons = "; ".join(dict.fromkeys(f"{failure}" or type(failure).__name__ for failure in failures))
+        self._announcer.say(f"workers could not be started: {reasons}")
+        return CommandRefused(
+            node_id=self._life.identity.node_id,
+            instance_id=self._life.identity.instance_id,
+            job_id=self._life.identity.job_id,
+            operation_id=command.operation_id,
+            topology_version=command.fence.topology_version,
+            code="start_failed",
+            message=reasons[:2_048],
+        )
+
+    def _specs(self, command: StartWorkers, row: NodeRow) -> list[WorkerSpec]:
+        life, program = self._life, self._life.program
+        version = command.fence.topology_version
+        generation = Generation(
+            job_id=life.identity.job_id,
+            role=program.role,
+            topology_version=version,
+            master_addr=command.master_addr,
+            master_port=command.master_port,
+            restart_count=command.restart_count,
+            restarts_max=life.spec.restarts_max,
+            checkpoint=command.checkpoint,
+        )
+        specs = []
+        for local_rank, rank in enumerate(life.table.ranks_of(row.node_id)):
+            place = WorkerPlace(
+                rank=rank,
+                local_rank=local_rank,
+                world_size=command.world_size,
+                nproc=row.nproc,
+                node_rank=row.node_rank,
+                nnodes=command.nnodes,
+            )
+            specs.append(
+                WorkerSpec(
+                    rank=Rank(rank),
+                    local_rank=LocalRank(local_rank),
+                    topology_version=version,
+                    kind=program.kind,
+                    program=program.program,
+                    args=worker_args(program.args, local_rank),
+                    env=worker_env(program.base_env, place, generation),
+                    cwd=program.cwd,
+                    files=program.files(version, local_rank),
+                    terminal=program.terminal(local_rank),
+                )
+            )
+        return specs
+
+
+def _merged(table: RankTable, command: StartWorkers) -> RankTable:
+    if command.base_version == 0:
+        table = RankTable(topology_version=0)
+    elif command.base_version != table.topology_version:
+        raise TableGap(
+            f"the rows change version {command.base_version}; this agent holds version {table.topology_version}"
+        )
+    rows = (
+        NodeRow(node_rank=NodeRank(row.node_rank), node_id=NodeId(row.node_id), address=row.address, nproc=row.nproc)
+        for row in command.rows
+    )
+    try:
+        return apply_rows(table, topology_version=command.fence.topology_version, nnodes=command.nnodes, rows=rows)
+    except ValueError as error:
+        raise TableGap(str(error)) from error
+
+
+def _started_line(command: StartWorkers, specs: list[WorkerSpec], source: WorkerSource, took_s: float) -> str:
+    first, last = specs[0].rank, specs[-1].rank
+    ranks = f"rank {first}" if first == last else f"ranks {first}-{last}"
+    verb = "started" if command.restart_count == 0 else "restarted"
+    origin = "" if command.checkpoint is None else f" from step {command.checkpoint.step}"
+    return (
+        f"{verb} {ranks} of {command.world_size}{origin} in {took_s:.2f} s "
+        f"(version {command.fence.topology_version}, {source})"
+    )

@@ -1,0 +1,79 @@
+"""Stop the ranks of this node: whole process trees, with a grace, and an answer in any case."""
+
+from __future__ import annotations
+
+from fault_contracts.agent import AgentPhase, ExitStatus, WorkersStopped
+from fault_contracts.agent import OomKill as ReportedOomKill
+from fault_contracts.commands import StopWorkers
+from node_agent.application.agent_life import AgentLife
+from node_agent.application.ports import Announcer, MasterPort, StopOutcome, WorkerExit, WorkerProcesses
+from node_agent.domain.agent_state import AgentEvent
+
+_PIDS_MAX = 1_024
+"""WorkersStopped.stuck_pids takes so many."""
+
+
+def exit_status(ended: WorkerExit) -> ExitStatus:
+    """A worker's end as it is reported."""
+    return ExitStatus(
+        rank=ended.handle.rank,
+        local_rank=ended.handle.local_rank,
+        pid=ended.handle.pid,
+        exit_code=ended.exit_code,
+        signal=ended.signal,
+        oom_kill=ReportedOomKill(ended.oom_kill.value),
+    )
+
+
+class WorkerStop:
+    """The use case behind StopWorkers."""
+
+    def __init__(self, life: AgentLife, processes: WorkerProcesses, port: MasterPort, announcer: Announcer) -> None:
+        self._life = life
+        self._processes = processes
+        self._port = port
+        self._announcer = announcer
+
+    async def carry_out(self, command: StopWorkers) -> WorkersStopped:
+        """Stop what runs.
+
+        Raises:
+            TransitionRefused: the agent is in a phase that knows no stop.
+        """
+        running = len(self._processes.running())
+        outcome = await self.stop_group(AgentEvent.STOP, grace_s=command.grace_s)
+        if running:
+            self._announcer.say(f"stopped {running} ranks in {outcome.took_s:.2f} s: {command.reason.sentence}")
+        self._life.topology_version = max(self._life.topology_version, command.fence.topology_version)
+        stuck = [handle.pid for handle in outcome.unkillable] + list(outcome.leftover_pids)
+        return WorkersStopped(
+            node_id=self._life.identity.node_id,
+            instance_id=self._life.identity.instance_id,
+            job_id=self._life.identity.job_id,
+            topology_version=command.fence.topology_version,
+            operation_id=command.operation_id,
+            exits=tuple(exit_status(ended) for ended in outcome.exits),
+            stuck_pids=tuple(stuck[:_PIDS_MAX]),
+            master_port=self._port.number,
+            duration_s=outcome.took_s,
+        )
+
+    async def stop_group(self, event: AgentEvent, *, grace_s: float) -> StopOutcome:
+        """Go through STOPPING back to READY, with no group and a fresh port for the next store.
+
+        Raises:
+            TransitionRefused: `event` is not possible now.
+        """
+        life = self._life
+        life.advance(event)
+        outcome = await self._processes.stop(tuple(life.handles), grace_s=grace_s)
+        life.handles.clear()
+        life.group = None
+        life.progress = None
+        self._port.renew()
+        stuck = len(outcome.unkillable) + len(outcome.leftover_pids)
+        if stuck:
+            self._announcer.say(f"{stuck} processes hang in the kernel and survive SIGKILL; going on without them")
+        if life.phase is not AgentPhase.SHUTDOWN:
+            life.advance(AgentEvent.STOPPED)
+        return outcome

@@ -1,0 +1,223 @@
+"""The launcher role: one agent that runs the ranks of one node of one job. Wiring, top to bottom.
+
+`phalanx run` (the cli) gives it an embedded stack; `python -m node_agent.main` needs a bus in NATS_URL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from fault_contracts.envelope import derived_id
+from node_agent.adapters.agent_folder import AgentFolder, folder_name, make_log_dir, take_agent_folder
+from node_agent.adapters.announcer import TerminalAnnouncer
+from node_agent.adapters.command_journal import SqliteCommandJournal
+from node_agent.adapters.free_port import ReservedPort
+from node_agent.adapters.launch_options import LaunchOptions
+from node_agent.adapters.launcher_flags import check_program, parse_launch
+from node_agent.adapters.own_address import own_address
+from node_agent.adapters.standby import DEFAULT_PRELOAD
+from node_agent.adapters.terminal import Terminal
+from node_agent.adapters.worker_output import rank_files
+from node_agent.adapters.worker_processes import ProcessWorkers
+from node_agent.adapters.worker_socket import WorkerSocket
+from node_agent.application.agent_life import AgentIdentity, AgentLife, JobProgram
+from node_agent.application.attend_job import JobAttendance
+from node_agent.application.catch_up import CatchUp
+from node_agent.application.end_job import JobEnd
+from node_agent.application.leave_job import Leave
+from node_agent.application.obey_commands import CommandIntake
+from node_agent.application.observe_exits import ExitObserver
+from node_agent.application.outgoing import Outgoing
+from node_agent.application.relay_worker_reports import WorkerReportRelay
+from node_agent.application.report_agent import AgentReporter
+from node_agent.application.start_workers import WorkerStart
+from node_agent.application.stop_workers import WorkerStop
+from node_agent.domain.job_end import ExitCode
+from node_agent.domain.worker_env import base_env
+from node_agent.settings import AgentSettings
+from service_kit.clock import SystemClock
+from service_kit.errors import BusUnavailable, PermanentError
+from service_kit.jetstream.bus import JetStreamBus
+from service_kit.jetstream.connection import connect
+from service_kit.logging import configure_logging
+from service_kit.outbox import Outbox
+
+NAME = "node-agent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchPlace:
+    """Where one run happens: its job, its folders, its terminal."""
+
+    job_id: str
+    folder: AgentFolder
+    log_dir: Path
+    announcer: TerminalAnnouncer
+    terminal: Terminal
+
+
+def job_id_of(options: LaunchOptions) -> str:
+    """The given name, else one that no other run has. Nodes of one job must agree, so theirs has no time in it."""
+    stem = Path(options.program).stem or "job"
+    if options.job_id:
+        return options.job_id
+    if options.spec.nnodes > 1 or options.spec.spares:
+        return stem
+    return f"{stem}-{SystemClock().now():%Y%m%d-%H%M%S}-{os.getpid()}"
+
+
+async def run_launcher(options: LaunchOptions, settings: AgentSettings, *, job_id: str, terminal: Terminal) -> int:
+    """Take part in one job; returns the exit code of `phalanx run`."""
+    announcer = TerminalAnnouncer(terminal)
+    try:
+        folder = take_agent_folder(options.data_dir, job_id=job_id, node_id=options.node_id, host=socket.gethostname())
+        log_dir = make_log_dir(options.log_dir or options.data_dir / "logs")
+    except OSError as error:
+        announcer.say(f"cannot set up the folders of this run: {error}")
+        return ExitCode.CANNOT_CREATE
+    place = LaunchPlace(job_id=job_id, folder=folder, log_dir=log_dir, announcer=announcer, terminal=terminal)
+    try:
+        async with AsyncExitStack() as stack:
+            log = stack.enter_context(folder.agent_log.open("a", encoding="utf-8", buffering=1))
+            configure_logging(service=NAME, level=settings.log_level, log_format=settings.log_format, stream=log)
+            return await _attend(options, settings, place, stack)
+    except BusUnavailable as error:
+        announcer.say(str(error))
+        return ExitCode.BUS_UNAVAILABLE
+    except PermanentError as error:
+        announcer.say(f"the bus refuses this agent: {error}")
+        return ExitCode.BUS_UNAVAILABLE
+    finally:
+        os.close(folder.lock_fd)
+
+
+async def _attend(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, stack: AsyncExitStack) -> int:
+    clock, announcer, folder = SystemClock(), place.announcer, place.folder
+    processes = ProcessWorkers(
+        clock=clock,
+        terminal=place.terminal,
+        standby=options.standby,
+        preload=(*DEFAULT_PRELOAD, *options.preload),
+        nursery_log=folder.nursery_log,
+    )
+    stack.push_async_callback(processes.close)
+    life = _life(options, settings, place, clock)
+    outbox = Outbox(folder.outbox)
+    stack.push_async_callback(outbox.close)
+    outgoing = Outgoing(life.identity, clock, outbox)
+    relay = WorkerReportRelay(life, outgoing, clock, announcer)
+    worker_socket = WorkerSocket(owner_of=processes.owner_of, reports=relay)
+    stack.push_async_callback(worker_socket.close)
+    await worker_socket.start()
+    env = dict(life.program.base_env) | {"PHALANX_WORKER_SOCKET": str(worker_socket.path)}
+    life.program = replace(life.program, base_env=env)
+    processes.on_exit(ExitObserver(life, outgoing, clock, announcer).on_exit)
+    preparing = asyncio.create_task(_prepare(processes, env, announcer))
+    stack.callback(preparing.cancel)
+
+    connection = await connect(settings, name=f"{NAME} {folder.node_id}")
+    stack.push_async_callback(connection.close)
+    bus = JetStreamBus(connection, cluster=settings.cluster, publish_limit_s=settings.publish_limit_s)
+    journal = SqliteCommandJournal(folder.journal)
+    stack.callback(journal.close)
+    port = ReservedPort()
+    stack.callback(port.close)
+    reporter = AgentReporter(life, bus, outgoing, port, clock, heartbeat_s=settings.heartbeat_s)
+    stop = WorkerStop(life, processes, port, announcer)
+    intake = CommandIntake(
+        life,
+        journal,
+        WorkerStart(life, processes, stop, clock, announcer),
+        stop,
+        JobEnd(life, stop, announcer),
+        outgoing,
+        clock,
+        announcer,
+    )
+    catch_up = CatchUp(life, bus, intake, clock, interval_s=settings.catch_up_s)
+    attendance = JobAttendance(
+        life, bus, intake, catch_up, reporter, clock, announcer, is_connected=lambda: connection.is_connected
+    )
+    connection.on_reconnected(attendance.on_reconnected)
+    leave = Leave(life, processes, reporter, announcer, shutdown_timeout_s=options.shutdown_timeout_s)
+    for number in options.signals:
+        asyncio.get_running_loop().add_signal_handler(number, leave.on_signal, number)
+    sending = asyncio.create_task(outbox.run(bus))
+    try:
+        return await attendance.attend()
+    finally:
+        await outgoing.drain()
+        await outbox.drain(settings.outbox_drain_s)
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+
+
+def _life(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, clock: SystemClock) -> AgentLife:
+    folder, announcer = place.folder, place.announcer
+    env, notice = base_env(os.environ, nproc_per_node=options.spec.nproc_per_node)
+    for line in filter(None, (*options.notes, notice)):
+        announcer.say(line)
+    run_id = f"{folder_name(place.job_id)}/{folder_name(folder.node_id)}"
+    announcer.say(f"job {place.job_id}, node {folder.node_id}; logs: {place.log_dir / run_id}")
+    return AgentLife(
+        identity=AgentIdentity(
+            node_id=folder.node_id,
+            instance_id=derived_id(folder.node_id, "instance", os.getpid(), clock.now().isoformat()),
+            job_id=place.job_id,
+            address=own_address(settings.nats_url, nnodes=options.spec.nnodes, local_addr=options.local_addr),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            node_rank_wanted=options.node_rank,
+        ),
+        spec=options.spec,
+        program=JobProgram(
+            kind=options.kind,
+            program=options.program,
+            args=options.args,
+            cwd=Path.cwd(),
+            role=options.role,
+            base_env=env,
+            files=lambda version, local_rank: rank_files(place.log_dir, run_id, version, local_rank),
+            terminal=options.terminal,
+        ),
+    )
+
+
+async def _prepare(processes: ProcessWorkers, env: dict[str, str], announcer: TerminalAnnouncer) -> None:
+    report = await processes.prepare(env)
+    if report.notice:
+        announcer.say(report.notice)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`python -m node_agent.main`: the flags of `phalanx run`, with a bus that is there already."""
+    options = parse_launch(sys.argv[1:] if argv is None else argv, os.environ)
+    terminal = Terminal()
+    try:
+        problem = check_program(options, Path.cwd())
+        if problem:
+            terminal.notice(problem)
+            return ExitCode.USAGE
+        settings = AgentSettings()
+        nats_url = options.nats_url or settings.nats_url
+        settings = settings.model_copy(update={"cluster": options.cluster, "nats_url": nats_url})
+        return asyncio.run(run_launcher(options, settings, job_id=job_id_of(options), terminal=terminal))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        terminal.notice(f"bad setting {'.'.join(map(str, first['loc']))}: {first['msg']}")
+        return ExitCode.BAD_SETTINGS
+    finally:
+        terminal.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,263 @@
+"""Load, decide, persist with what is to be published, publish, clear, acknowledge: the one way in which a gang changes.
+
+Events of one job are decided one after another by one task; what queues up meanwhile is decided together and written
+once. No list of handled message ids is kept: `step` is idempotent, so a redelivered event is decided again and changes
+nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from fault_contracts.agent import AgentReported
+from fault_contracts.payload import Reason
+from recovery_planner.application.ports import Failpoints, GangStore, GangWatcher
+from recovery_planner.application.publish_effects import EffectPublisher
+from recovery_planner.application.record_checkpoint import CheckpointBook
+from recovery_planner.domain.gang import Gang, Phase
+from recovery_planner.domain.gang_machine import IllegalMove
+from recovery_planner.domain.invariants import InvariantBroken, assert_holds
+from recovery_planner.domain.policy import Policy
+from recovery_planner.domain.step import DeadlineExpired, Event, new_gang, step
+from service_kit.errors import CompareAndSetLost, IllegalTransition, StaleLeader, TransientError
+from service_kit.logging import get_logger
+from service_kit.ports import Clock
+
+LOSSES_MAX = 16
+"""Compare-and-sets lost in a row. Two planners at most write one record, and only while the older one steps down."""
+QUIET_RULES = ("report.", "verdict.stale", "verdict.repeated", "end.told")
+"""Reasons why nothing happened: normal after a redelivery, worth a line only to whoever debugs."""
+
+log = get_logger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Request:
+    """One event and the handler that waits for it."""
+
+    event: Event
+    cause_id: str
+    done: asyncio.Future[None]
+
+    def resolve(self) -> None:
+        if not self.done.done():
+            self.done.set_result(None)
+
+    def fail(self, error: BaseException) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Desk:
+    """What the leader holds of one job. `gang` may be ahead of the store (`dirty`)."""
+
+    job_id: str
+    gang: Gang | None = None
+    revision: int | None = None
+    loaded: bool = False
+    dirty: bool = False
+    losses: int = 0
+    queue: deque[_Request] = field(default_factory=deque)
+    task: asyncio.Task[None] | None = None
+
+    def forget(self) -> None:
+        self.gang, self.revision, self.loaded, self.dirty = None, None, False, False
+
+
+class AdvanceGang:
+    """The leader's desks, one per job that is not over."""
+
+    def __init__(
+        self,
+        *,
+        store: GangStore,
+        checkpoints: CheckpointBook,
+        publisher: EffectPublisher,
+        clock: Clock,
+        policy: Policy,
+        failpoints: Failpoints,
+        watchers: Sequence[GangWatcher] = (),
+    ) -> None:
+        self._store = store
+        self._checkpoints = checkpoints
+        self._publisher = publisher
+        self._clock = clock
+        self._policy = policy
+        self._failpoints = failpoints
+        self.watchers: list[GangWatcher] = list(watchers)
+        self._desks: dict[str, _Desk] = {}
+
+    async def handle(self, job_id: str, event: Event, cause_id: str = "") -> None:
+        """Decide on one event; returns when the record is written and its effects are published and cleared.
+
+        Raises:
+            TransientError: not all of it could be done; the event may be handed in again.
+            IllegalTransition: a defect; the record was not changed.
+        """
+        desk = self._desks.setdefault(job_id, _Desk(job_id=job_id))
+        request = _Request(event=event, cause_id=cause_id, done=asyncio.get_running_loop().create_future())
+        desk.queue.append(request)
+        if desk.task is None:
+            desk.task = asyncio.create_task(self._work(desk), name=f"gang {job_id}")
+        await request.done
+
+    async def take_over(self, job_id: str) -> Gang | None:
+        """Load a job at the start of our lead and publish what its record still owes."""
+        await self.handle(job_id, DeadlineExpired())
+        desk = self._desks.get(job_id)
+        return desk.gang if desk else None
+
+    def gang_of(self, job_id: str) -> Gang | None:
+        """The record as the leader knows it; None for a job that is over or unknown."""
+        desk = self._desks.get(job_id)
+        return desk.gang if desk else None
+
+    def owing(self) -> list[str]:
+        """Jobs with unpublished effects that nobody works on."""
+        return [d.job_id for d in self._desks.values() if d.task is None and d.gang is not None and d.gang.pending]
+
+    async def stop(self) -> None:
+        """Finish what is in hand and forget everything: somebody else may lead from now on."""
+        tasks = [desk.task for desk in self._desks.values() if desk.task is not None]
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for job_id in list(self._desks):
+            self._drop(job_id)
+
+    # ------------------------------------------------------------------------------------------------ one desk
+
+    async def _work(self, desk: _Desk) -> None:
+        waiting: list[_Request] = []
+        try:
+            while desk.queue or waiting:
+                fresh = list(desk.queue)
+                desk.queue.clear()
+                waiting += fresh
+                try:
+                    await self._cycle(desk, fresh)
+                except CompareAndSetLost as error:
+                    self._lost(desk, waiting, error)
+                    waiting = []
+                except Exception as error:  # noqa: BLE001 - whoever waits for the event gets it, and judges it
+                    self._fail(desk, waiting, error)
+                    waiting = []
+                else:
+                    desk.losses = 0
+                    if not desk.dirty:
+                        self._failpoints.reach("before_ack")
+                        for request in waiting:
+                            request.resolve()
+                        waiting = []
+        finally:
+            desk.task = None
+            for request in (*waiting, *desk.queue):  # only when this task was cancelled
+                request.fail(TransientError("the planner is stopping"))
+            if desk.gang is None or (desk.gang.phase is Phase.ENDED and not desk.gang.pending):
+                self._drop(desk.job_id)
+
+    async def _cycle(self, desk: _Desk, fresh: list[_Request]) -> None:
+        """Decide what is new, write, publish. Leaves `dirty` when the cleared record is still to be written."""
+        if not desk.loaded:
+            await self._load(desk)
+        for request in fresh:
+            self._decide(desk, request)
+        if desk.gang is None:
+            return
+        if desk.dirty:
+            owed = bool(desk.gang.pending)
+            desk.revision = await self._store.save(desk.gang, desk.revision)
+            desk.dirty = False
+            self._failpoints.reach("after_persist" if owed else "after_clear")
+        if desk.gang.pending:
+            await self._publisher.publish(desk.gang)
+            desk.gang = replace(desk.gang, pending=())
+            desk.dirty = True
+
+    async def _load(self, desk: _Desk) -> None:
+        await self._checkpoints.load(desk.job_id)
+        stored = await self._store.load(desk.job_id)
+        desk.loaded = True
+        if stored is not None:
+            assert_holds(stored.gang)
+            desk.gang, desk.revision = stored.gang, stored.revision
+            self._tell_watchers(desk.gang)
+        self._failpoints.reach("after_load")
+
+    def _decide(self, desk: _Desk, request: _Request) -> None:
+        """Fold one event into the record; one that cannot be decided fails alone."""
+        now = self._clock.now()
+        gang = desk.gang
+        if gang is None:
+            if not isinstance(request.event, AgentReported):
+                log.debug("unknown_job", job_id=desk.job_id, what=type(request.event).__name__)
+                return
+            gang = new_gang(request.event, now=now)
+        try:
+            result = step(
+                gang,
+                request.event,
+                now=now,
+                policy=self._policy,
+                history=self._checkpoints.history_of(desk.job_id),
+                cause_id=request.cause_id,
+            )
+            assert_holds(result.gang)
+        except (IllegalMove, InvariantBroken, AssertionError) as error:
+            log.exception("decision_failed", job_id=desk.job_id, what=type(request.event).__name__)
+            request.fail(IllegalTransition(f"{type(request.event).__name__} on job {desk.job_id}: {error}"))
+            return
+        desk.gang = result.gang
+        desk.dirty = desk.dirty or result.durable
+        _log_reasons(result.gang, result.reasons)
+        self._tell_watchers(result.gang)
+        self._failpoints.reach("after_decide")
+
+    def _tell_watchers(self, gang: Gang) -> None:
+        for watcher in self.watchers:
+            watcher.observe(gang)
+
+    def _lost(self, desk: _Desk, waiting: list[_Request], error: CompareAndSetLost) -> None:
+        """Somebody else wrote: reload and decide everything again that is not acknowledged."""
+        desk.forget()
+        desk.losses += 1
+        if desk.losses < LOSSES_MAX:
+            desk.queue.extendleft(reversed(waiting))
+            return
+        desk.losses = 0
+        log.error("compare_and_set_starved", job_id=desk.job_id, losses=LOSSES_MAX)
+        for request in waiting:
+            request.fail(TransientError(f"job {desk.job_id}: {LOSSES_MAX} writes in a row were overtaken: {error}"))
+
+    def _fail(self, desk: _Desk, waiting: list[_Request], error: Exception) -> None:
+        is_stale = isinstance(error, StaleLeader)
+        if desk.dirty or is_stale:
+            # Whether it was written is unknown, or it is no longer ours: the store knows.
+            desk.forget()
+        if is_stale:
+            error = TransientError(f"job {desk.job_id}: another planner leads")
+        log.warning("gang_not_advanced", job_id=desk.job_id, error=str(error), type=type(error).__name__)
+        for request in waiting:
+            request.fail(error)
+
+    def _drop(self, job_id: str) -> None:
+        self._desks.pop(job_id, None)
+        self._checkpoints.forget(job_id)
+        for watcher in self.watchers:
+            watcher.forget(job_id)
+
+
+def _log_reasons(gang: Gang, reasons: Sequence[Reason]) -> None:
+    incident_id = gang.incident.incident_id if gang.incident else ""
+    for reason in reasons:
+        say = log.debug if reason.rule_id.startswith(QUIET_RULES) else log.info
+        say(
+            reason.rule_id,
+            job_id=gang.job_id,
+            incident_id=incident_id,
+            phase=str(gang.phase),
+            topology_version=gang.table.topology_version,
+            reason=reason.sentence,
+        )

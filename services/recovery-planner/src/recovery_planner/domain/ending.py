@@ -1,0 +1,100 @@
+"""The end of a job: what its agents are told, and what the journal says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from fault_contracts.commands import EndJob
+from fault_contracts.faults import Attribution
+from fault_contracts.payload import Fence, Reason
+from fault_contracts.recovery import IncidentClosed, JobEnded, JobOutcome
+from recovery_planner.domain import phases
+from recovery_planner.domain.draft import Draft
+from recovery_planner.domain.gang import Ending, operation_id
+from recovery_planner.domain.gang_machine import Trigger
+
+SUMMARY_MAX = 2_048
+"""As EndJob.summary allows."""
+
+
+def end_job(draft: Draft, outcome: JobOutcome, reason: Reason, *, summary: str = "") -> None:
+    """End the job: EndJob to the agents, then the incident's and the job's last words."""
+    fence = draft.fence()
+    ending = Ending(
+        outcome=outcome,
+        reason=reason,
+        summary=summary[:SUMMARY_MAX],
+        incident_id=fence.incident_id,
+        attempt=fence.attempt,
+        ended_at=draft.now,
+        told_at=draft.now,
+    )
+    _tell(draft, ending)
+    if draft.gang.incident is not None:
+        close_incident(draft, "recovered" if outcome is JobOutcome.SUCCEEDED else "failed", reason)
+    draft.emit(
+        JobEnded(
+            job_id=draft.gang.job_id,
+            outcome=outcome,
+            topology_version=draft.gang.table.topology_version,
+            restarts=draft.gang.restart_count,
+            reason=reason,
+            summary=ending.summary,
+            ended_at=draft.now,
+        )
+    )
+    draft.move(Trigger.ENDED)
+    draft.change(ending=ending)
+
+
+def close_incident(draft: Draft, outcome: str, reason: Reason) -> None:
+    """Close the open incident and say what it cost."""
+    incident = draft.incident
+    verdict = incident.verdict
+    draft.emit(
+        IncidentClosed(
+            incident_id=incident.incident_id,
+            job_id=draft.gang.job_id,
+            outcome=outcome,
+            topology_version=draft.gang.table.topology_version,
+            attempts=incident.attempt,
+            attribution=verdict.attribution if verdict else Attribution.UNKNOWN,
+            cause=verdict.cause if verdict else "",
+            phases=phases.cost(incident, draft.now, checkpoint_step=_start_step(draft)),
+            reason=reason,
+            closed_at=draft.now,
+        )
+    )
+    draft.change(incident=None)
+
+
+def tell_again(draft: Draft, node_id: str) -> None:
+    """An agent of an ended job is still there: it missed the end. Repeat it, but not for every report."""
+    ending = draft.gang.ending
+    assert ending is not None, f"{draft.gang.phase} without an ending"
+    if draft.now - ending.told_at < timedelta(seconds=draft.policy.end_repeat_s):
+        draft.explain("end.told", f"{node_id} reports to an ended job that was just told so")
+        return
+    draft.explain("end.repeated", f"{node_id} reports to an ended job; the end is sent again")
+    _tell(draft, ending)
+    draft.change(ending=replace(ending, told_at=draft.now))
+
+
+def _tell(draft: Draft, ending: Ending) -> None:
+    job_id, version = draft.gang.job_id, draft.gang.table.topology_version
+    draft.emit(
+        EndJob(
+            job_id=job_id,
+            fence=Fence(topology_version=version, attempt=ending.attempt, incident_id=ending.incident_id, epoch=0),
+            operation_id=operation_id(job_id, ending.incident_id, ending.attempt, "end_job", version),
+            expires_at=draft.expires_at(draft.policy.end_ttl_s),
+            outcome=ending.outcome,
+            reason=ending.reason,
+            summary=ending.summary,
+        )
+    )
+
+
+def _start_step(draft: Draft) -> int:
+    return draft.gang.starts[-1].step if draft.gang.starts else -1

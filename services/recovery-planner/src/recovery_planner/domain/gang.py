@@ -1,0 +1,217 @@
+"""The gang record: everything that is known and decided about one job. One record, one compare-and-set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from fault_contracts.agent import AgentPhase, JobSpec
+from fault_contracts.faults import Action, Attribution
+from fault_contracts.ids import derived_id
+from fault_contracts.payload import Payload, Reason
+from fault_contracts.recovery import JobOutcome
+from training_topology.topology import RankTable
+
+FORMER_INSTANCES_MAX = 8
+"""Lives of one agent that are remembered, to know its late reports; the bus keeps one node's reports in order."""
+
+
+class Phase(StrEnum):
+    """Where a gang stands. The moves between them are the table in `gang_machine`."""
+
+    FORMING = "forming"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    DECIDING = "deciding"
+    WAITING = "waiting"
+    ENDED = "ended"
+
+
+class Standing(StrEnum):
+    """Whether an agent can be counted on."""
+
+    PRESENT = "present"
+    LOST = "lost"
+    LEFT = "left"
+    CONDEMNED = "condemned"
+    """There, but a verdict blames its hardware: not used again by this job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One agent of the job. It is in the gang when the rank table has its node, else a spare.
+
+    Attributes:
+        arrival: place in the order in which agents first came.
+        phase: what its workers do, as last reported.
+        reported_at: newest report that `phase` was taken from; an older one that comes late is ignored.
+        master_port: reserved on the node for the store of the next generation.
+        table_version: the rank table that the agent holds, as far as we know; a start that is a change to another
+            table must carry all rows.
+    """
+
+    node_id: str
+    instance_id: str
+    address: str
+    master_port: int
+    arrival: int
+    reported_at: datetime
+    node_rank_wanted: int | None = None
+    phase: AgentPhase = AgentPhase.READY
+    standing: Standing = Standing.PRESENT
+    table_version: int = 0
+    former_instances: tuple[str, ...] = ()
+
+    @property
+    def idle(self) -> bool:
+        """Runs no ranks, so it may be given some. FAULTED is not idle: the siblings of the dead rank still run."""
+        return self.phase in (AgentPhase.INIT, AgentPhase.READY, AgentPhase.COMPLETED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the classifier said about the fault of this attempt."""
+
+    fault_id: str
+    topology_version: int
+    attribution: Attribution
+    cause: str
+    action: Action
+    reasons: tuple[Reason, ...]
+    summary: str = ""
+    culprit_node_id: str = ""
+    provisional: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """One incident of the job, over all its attempts.
+
+    Attributes:
+        attempt: 1 for the first stop; one more for each fault that breaks a generation which this incident started.
+        fault_version: the topology_version that broke last.
+        step_before: largest step known when the incident opened; None is unknown.
+        mark_at: start of the phase that is being timed; the `*_s` fields are sums over the attempts.
+    """
+
+    incident_id: str
+    attempt: int
+    fault_version: int
+    trigger: Reason
+    node_id: str
+    rank: int | None
+    fault_observed_at: datetime
+    opened_at: datetime
+    mark_at: datetime
+    dead_ranks: tuple[int, ...] = ()
+    step_before: int | None = None
+    verdict: Verdict | None = None
+    all_started: bool = False
+    stop_s: float | None = None
+    plan_s: float | None = None
+    start_s: float | None = None
+    first_step_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """Something to publish that is decided but not known to be published. `seq` never repeats within a gang."""
+
+    seq: int
+    payload: Payload
+    cause_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationStart:
+    """A generation and the checkpoint step it was started from; -1 is from scratch."""
+
+    topology_version: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How the job ended. `incident_id` and `attempt` are those of EndJob's fence: a repeat is the same order."""
+
+    outcome: JobOutcome
+    reason: Reason
+    summary: str
+    incident_id: str
+    attempt: int
+    ended_at: datetime
+    told_at: datetime
+    """When EndJob was last sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gang:
+    """The record. Sets hold node_ids and speak of the table's topology_version.
+
+    Attributes:
+        born_at: start of this run of the job; a job_id that is used again after its end is a new run.
+        stopped: nodes that have no ranks left since the last StopWorkers.
+        started, completed: nodes whose ranks all run, or all ended with 0, in this generation.
+        stepped: nodes that finished their first step in this generation.
+        stepping: node_ranks that ever reported a step; only these are waited for before a gang counts as resumed.
+        step_max: largest step ever reported; advisory, not written for its own sake.
+        restarts: times of the restarts that are inside the window.
+        starts: what each generation was started from, see `checkpoint`.
+        refused: agents that do not fit this job, with the reason.
+    """
+
+    job_id: str
+    born_at: datetime
+    spec: JobSpec
+    phase: Phase = Phase.FORMING
+    table: RankTable = field(default_factory=lambda: RankTable(topology_version=0))
+    members: dict[str, Member] = field(default_factory=dict)
+    arrivals: int = 0
+    incident: Incident | None = None
+    restarts: tuple[datetime, ...] = ()
+    restart_count: int = 0
+    deadline_at: datetime | None = None
+    stopped: frozenset[str] = frozenset()
+    started: frozenset[str] = frozenset()
+    completed: frozenset[str] = frozenset()
+    stepped: frozenset[str] = frozenset()
+    stepping: frozenset[int] = frozenset()
+    step_max: int | None = None
+    starts: tuple[GenerationStart, ...] = ()
+    refused: dict[str, str] = field(default_factory=dict)
+    ending: Ending | None = None
+    effect_seq: int = 0
+    pending: tuple[Effect, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Nodes of the rank table, in node_rank order."""
+        return tuple(row.node_id for row in self.table.rows)
+
+    def is_seated(self, node_id: str) -> bool:
+        """Holds a row of the table."""
+        return any(row.node_id == node_id for row in self.table.rows)
+
+    def is_present(self, node_id: str) -> bool:
+        """A known agent that can be counted on."""
+        member = self.members.get(node_id)
+        return member is not None and member.standing is Standing.PRESENT
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        """Nodes whose next report this gang cannot go on without. Whoever watches agents asks these first."""
+        match self.phase:
+            case Phase.STOPPING:
+                done = self.stopped
+            case Phase.STARTING:
+                done = self.started | self.completed
+            case Phase.FORMING | Phase.RUNNING | Phase.DECIDING | Phase.WAITING | Phase.ENDED:
+                return ()
+        return tuple(node for node in self.nodes if node not in done and self.is_present(node))
+
+
+def operation_id(job_id: str, incident_id: str, attempt: int, verb: str, topology_version: int) -> str:
+    """The stable id of one order: the same over every retry of it, by whichever planner."""
+    return derived_id(job_id, verb, incident_id, attempt, topology_version)

@@ -1,0 +1,137 @@
+"""Stop first: what a fault does to a gang, who has stopped, and who is left behind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from fault_contracts.ids import derived_id
+from fault_contracts.payload import Reason
+from fault_contracts.recovery import IncidentOpened, NodeLost
+from recovery_planner.domain import phases
+from recovery_planner.domain.draft import Draft
+from recovery_planner.domain.gang import Incident, Phase, Standing
+from recovery_planner.domain.gang_machine import Trigger
+
+DEAD_RANKS_MAX = 1_024
+"""Dead ranks named in an incident; beyond that a whole part of the machine is gone and the nodes say it better."""
+
+
+def fault(draft: Draft, reason: Reason, *, node_id: str, rank: int | None, observed_at: datetime) -> None:
+    """A generation is broken: open the incident, or begin its next attempt, and order the stop.
+
+    While the gang is already being stopped, another fault is part of the same attempt.
+    """
+    gang = draft.gang
+    match gang.phase:
+        case Phase.STARTING | Phase.RUNNING:
+            if gang.incident is None:
+                _open(draft, reason, node_id=node_id, rank=rank, observed_at=observed_at)
+            else:
+                _next_attempt(draft, rank)
+            draft.change(stopped=frozenset())
+            draft.move(Trigger.FAULT, deadline_in_s=gang.spec.stop_grace_s + draft.policy.stop_margin_s)
+            draft.emit_stop(reason)
+            if gang.incident is None:
+                _announce(draft)
+        case Phase.STOPPING | Phase.DECIDING | Phase.WAITING:
+            _join_incident(draft, rank, observed_at)
+        case Phase.FORMING | Phase.ENDED:
+            pass
+
+
+def _open(draft: Draft, reason: Reason, *, node_id: str, rank: int | None, observed_at: datetime) -> None:
+    gang = draft.gang
+    version = gang.table.topology_version
+    incident_id = derived_id(gang.job_id, "incident", gang.born_at.isoformat(), version)
+    draft.change(
+        incident=Incident(
+            incident_id=incident_id,
+            attempt=1,
+            fault_version=version,
+            trigger=reason,
+            node_id=node_id,
+            rank=rank,
+            fault_observed_at=min(observed_at, draft.now),
+            opened_at=draft.now,
+            mark_at=draft.now,
+            dead_ranks=() if rank is None else (rank,),
+            step_before=gang.step_max,
+        )
+    )
+
+
+def _next_attempt(draft: Draft, rank: int | None) -> None:
+    incident = draft.incident
+    if not incident.all_started:
+        incident = phases.started(incident, draft.now)
+    draft.change(
+        incident=replace(
+            incident,
+            attempt=incident.attempt + 1,
+            fault_version=draft.gang.table.topology_version,
+            verdict=None,
+            dead_ranks=() if rank is None else (rank,),
+            mark_at=draft.now,
+            all_started=False,
+        )
+    )
+
+
+def _announce(draft: Draft) -> None:
+    incident = draft.incident
+    draft.emit(
+        IncidentOpened(
+            incident_id=incident.incident_id,
+            job_id=draft.gang.job_id,
+            topology_version=incident.fault_version,
+            trigger=incident.trigger,
+            node_id=incident.node_id,
+            rank=incident.rank,
+            fault_observed_at=incident.fault_observed_at,
+            opened_at=incident.opened_at,
+        )
+    )
+
+
+def _join_incident(draft: Draft, rank: int | None, observed_at: datetime) -> None:
+    """Another fault of the same attempt. It may have been seen earlier than the one that came first."""
+    if observed_at < draft.incident.fault_observed_at:
+        draft.change_incident(fault_observed_at=observed_at)
+    dead = draft.incident.dead_ranks
+    if rank is not None and rank not in dead and len(dead) < DEAD_RANKS_MAX:
+        draft.change_incident(dead_ranks=(*dead, rank))
+
+
+def lose(draft: Draft, node_id: str, standing: Standing, reason: Reason, *, observed_at: datetime) -> None:
+    """An agent can no longer be counted on. A node of the gang that still had work takes the gang down with it."""
+    gang = draft.gang
+    member = gang.members[node_id]
+    draft.change_member(replace(member, standing=standing))
+    if not gang.is_seated(node_id) or gang.phase in (Phase.FORMING, Phase.ENDED):
+        return
+    if gang.phase in (Phase.STARTING, Phase.RUNNING) and node_id in gang.completed:
+        draft.explain("agent.lost_after_work", f"{node_id} is gone, but all of its ranks had ended with 0")
+        return
+    fault(draft, reason, node_id=node_id, rank=None, observed_at=observed_at)
+    draft.emit(
+        NodeLost(
+            job_id=gang.job_id,
+            node_id=node_id,
+            topology_version=gang.table.topology_version,
+            incident_id=draft.incident.incident_id,
+            reason=reason,
+            lost_at=draft.now,
+        )
+    )
+
+
+def leave_behind(draft: Draft) -> None:
+    """The limit for stopping has passed: whoever has not reported is fenced off and treated as lost."""
+    for node_id in draft.gang.awaited:
+        reason = draft.explain(
+            "stop.deadline",
+            f"{node_id} did not report that its ranks stopped within"
+            f" {draft.gang.spec.stop_grace_s + draft.policy.stop_margin_s:g} s; the gang goes on without it",
+        )
+        lose(draft, node_id, Standing.LOST, reason, observed_at=draft.now)

@@ -1,0 +1,199 @@
+"""From a stopped gang and its verdict to the next generation, to waiting, or to the end of the job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fault_contracts.commands import CheckpointRef, StartWorkers
+from fault_contracts.faults import Action, Attribution
+from fault_contracts.payload import Reason
+from fault_contracts.recovery import GangFormed, JobOutcome, RecoveryLevel, RecoveryPlanned
+from recovery_planner.domain import phases
+from recovery_planner.domain.budget import budget_at
+from recovery_planner.domain.checkpoint import ChosenCheckpoint, choose, note_start
+from recovery_planner.domain.draft import Draft
+from recovery_planner.domain.ending import end_job
+from recovery_planner.domain.gang import Gang, GenerationStart, Phase, Standing, Verdict
+from recovery_planner.domain.gang_machine import Trigger
+from recovery_planner.domain.placement import Placement, place
+from recovery_planner.domain.rank_assignment import as_assignments, first_table, next_table
+from training_topology.topology import RankTable, changed_rows
+
+REASONS_MAX = 32
+"""Reasons in one plan; more than that explain nothing to anybody."""
+
+
+def level_of(action: Action) -> RecoveryLevel:
+    """How heavy the recovery is."""
+    match action:
+        case Action.RESTART_PROCESS | Action.WAIT_OR_IGNORE:
+            # The ranks are stopped by now, so even "wait" needs new processes.
+            return RecoveryLevel.PROCESS
+        case Action.RESTART_JOB | Action.RESET_GPU | Action.REBOOT_NODE | Action.REPLACE_NODE:
+            return RecoveryLevel.JOB
+        case Action.DONT_RETRY_NOTIFY_USER:
+            return RecoveryLevel.FAILED
+
+
+def form(draft: Draft) -> None:
+    """Start the first generation as soon as enough agents are there."""
+    gang = draft.gang
+    present = [m for m in gang.members.values() if m.standing is Standing.PRESENT and m.idle]
+    table = first_table(
+        present,
+        nnodes=gang.spec.nnodes,
+        nproc=gang.spec.nproc_per_node,
+        topology_version=gang.table.topology_version + 1,
+    )
+    if table is None:
+        return
+    seated = {row.node_id for row in table.rows}
+    spares = tuple(m.node_id for m in sorted(present, key=lambda m: m.arrival) if m.node_id not in seated)
+    draft.explain("gang.formed", f"{len(present)} agents are there for {gang.spec.nnodes} nodes")
+    none = ChosenCheckpoint(step=None, path="", sentence="the first start has no checkpoint")
+    draft.move(Trigger.FORMED, deadline_in_s=draft.policy.start_deadline_s)
+    _launch(draft, table, base=RankTable(topology_version=0), chosen=none, level=RecoveryLevel.PROCESS)
+    draft.emit(
+        GangFormed(
+            job_id=gang.job_id,
+            topology_version=table.topology_version,
+            nodes=tuple(row.node_id for row in table.rows),
+            spares=spares,
+            world_size=table.world_size,
+            formed_at=draft.now,
+        )
+    )
+
+
+def plan(draft: Draft) -> None:
+    """Decide what follows the stop. Called again whenever something changed while the gang waits for a node."""
+    gang = draft.gang
+    verdict = draft.incident.verdict
+    if verdict is not None and verdict.action is Action.DONT_RETRY_NOTIFY_USER:
+        reason = draft.explain("plan.no_retry", f"{verdict.cause}: {verdict.reasons[0].sentence}", verdict.fault_id)
+        end_job(draft, JobOutcome.FAILED_USER, reason, summary=verdict.summary)
+        return
+    budget = budget_at(gang.spec, gang.restarts, draft.now)
+    if budget.left == 0:
+        reason = draft.explain("plan.budget", f"{budget.sentence}; the last fault: {draft.incident.trigger.sentence}")
+        end_job(draft, JobOutcome.FAILED_BUDGET, reason, summary=verdict.summary if verdict else "")
+        return
+    placement = _place_without_culprit(draft, verdict)
+    if placement.unfilled:
+        if gang.phase is Phase.DECIDING:
+            draft.reasons += placement.reasons
+            draft.move(Trigger.NO_CAPACITY, deadline_in_s=draft.policy.capacity_wait_s)
+        return
+    draft.change(restarts=(*budget.restarts, draft.now), restart_count=gang.restart_count + 1)
+    _restart(draft, placement, verdict, restarts_left=budget.left - 1)
+
+
+def _place_without_culprit(draft: Draft, verdict: Verdict | None) -> Placement:
+    """Fill the holes; the node that the verdict blames for its hardware gives its place up when a spare can take it."""
+    blamed = verdict.culprit_node_id if verdict is not None and level_of(verdict.action) is RecoveryLevel.JOB else ""
+    if verdict is None or verdict.action is Action.RESTART_JOB or not draft.gang.is_present(blamed):
+        return place(draft.gang)
+    if not draft.gang.is_seated(blamed):
+        return place(draft.gang)
+    member = replace(draft.gang.members[blamed], standing=Standing.CONDEMNED)
+    without = replace(draft.gang, members={**draft.gang.members, blamed: member})
+    placement = place(without)
+    if placement.unfilled and not place(draft.gang).unfilled:
+        draft.explain("placement.kept", f"{verdict.cause} blames {blamed}, but no spare can take its place; it is kept")
+        return place(draft.gang)
+    draft.change_member(member)
+    draft.explain("placement.condemned", f"{verdict.cause} blames {blamed}; this job does not use it again")
+    return placement
+
+
+def _restart(draft: Draft, placement: Placement, verdict: Verdict | None, *, restarts_left: int) -> None:
+    gang = draft.gang
+    incident = draft.incident
+    table = next_table(gang.table, gang.members, placement.moves)
+    moves = changed_rows(gang.table, table)
+    chosen = choose(draft.history, gang.starts)
+    draft.reasons += placement.reasons
+    draft.explain("plan.checkpoint", chosen.sentence)
+    if verdict is None:
+        draft.explain("plan.no_verdict", "no verdict came in time; the cause is unknown and the gang is started again")
+    level = RecoveryLevel.PROCESS if verdict is None else level_of(verdict.action)
+    draft.change(incident=phases.planned(incident, draft.now))
+    draft.move(Trigger.PLANNED, deadline_in_s=draft.policy.start_deadline_s)
+    _launch(draft, table, base=_base_of(gang, table), chosen=chosen, level=level)
+    moved = {rank for row in moves for rank in table.ranks_of(row.node_id)}
+    why: list[Reason] = [*(verdict.reasons[:1] if verdict else ()), *draft.reasons]
+    draft.emit(
+        RecoveryPlanned(
+            incident_id=incident.incident_id,
+            job_id=gang.job_id,
+            attempt=incident.attempt,
+            level=level,
+            topology_version=table.topology_version,
+            fault_id=verdict.fault_id if verdict else "",
+            attribution=verdict.attribution if verdict else Attribution.UNKNOWN,
+            cause=verdict.cause if verdict else "",
+            ranks_replaced=tuple(sorted({*incident.dead_ranks, *moved})),
+            moves=as_assignments(moves),
+            checkpoint_step=chosen.step,
+            restarts_left=restarts_left,
+            reasons=tuple(why[:REASONS_MAX]),
+            planned_at=draft.now,
+        )
+    )
+
+
+def _launch(draft: Draft, table: RankTable, *, base: RankTable, chosen: ChosenCheckpoint, level: RecoveryLevel) -> None:
+    """Make `table` the generation of the gang and order its start."""
+    gang = draft.gang
+    draft.change(
+        table=table,
+        stopped=frozenset(),
+        started=frozenset(),
+        completed=frozenset(),
+        stepped=frozenset(),
+        starts=note_start(
+            gang.starts,
+            GenerationStart(topology_version=table.topology_version, step=-1 if chosen.step is None else chosen.step),
+        ),
+    )
+    _remember_table(draft)
+    draft.emit(_start_command(draft, base=base, chosen=chosen, level=level))
+
+
+def _remember_table(draft: Draft) -> None:
+    """Every agent that is present hears the start, whether it has a place or not, and holds its table from then on."""
+    version = draft.gang.table.topology_version
+    members = {
+        node_id: replace(member, table_version=version) if member.standing is Standing.PRESENT else member
+        for node_id, member in draft.gang.members.items()
+    }
+    draft.change(members=members)
+
+
+def _base_of(gang: Gang, table: RankTable) -> RankTable:
+    """What the start is a change to: the current table, or nothing when a node of the new one may not hold it."""
+    version = gang.table.topology_version
+    if all(gang.members[row.node_id].table_version == version for row in table.rows):
+        return gang.table
+    return RankTable(topology_version=0)
+
+
+def _start_command(draft: Draft, *, base: RankTable, chosen: ChosenCheckpoint, level: RecoveryLevel) -> StartWorkers:
+    """The order: only the rows that changed since `base`, and the store address that node_rank 0 keeps reserved."""
+    gang = draft.gang
+    first = gang.members[gang.table.rows[0].node_id]
+    return StartWorkers(
+        job_id=gang.job_id,
+        fence=draft.fence(),
+        operation_id=draft.operation_id("start_workers"),
+        expires_at=draft.expires_at(),
+        base_version=base.topology_version,
+        rows=as_assignments(changed_rows(base, gang.table)),
+        nnodes=gang.table.nnodes,
+        world_size=gang.table.world_size,
+        master_addr=first.address,
+        master_port=first.master_port,
+        checkpoint=None if chosen.step is None else CheckpointRef(step=chosen.step, path=chosen.path),
+        restart_count=gang.restart_count,
+        level=level,
+    )

@@ -1,0 +1,37 @@
+"""How long the planner waits for whom. Read from the settings once and handed to every decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Limits of the incident machine. The reason for each default stands beside the setting of the same name.
+
+    Raises:
+        ValueError: a limit that is not above zero.
+    """
+
+    stop_margin_s: float = 5.0
+    """Beyond the job's own grace, an agent has this long to report that its ranks ended."""
+    verdict_deadline_s: float = 2.0
+    """After the gang stopped, the verdict may take this long; then the cause is unknown."""
+    start_deadline_s: float = 120.0
+    """All agents must have started their ranks by then."""
+    capacity_wait_s: float = 300.0
+    """How long a gang with a hole waits for a node."""
+    end_repeat_s: float = 5.0
+    """An ended job tells an agent that is still there again, at most this often."""
+    command_ttl_s: float = 120.0
+    """Validity of a start or stop from the moment it is published."""
+    end_ttl_s: float = 30.0
+    """Validity of EndJob. Short, because a new run of the same job_id must not obey the old one's end; an agent that
+    was cut off for longer is told again when it reports."""
+    members_max: int = 100_000
+    """Agents of one job, spares included; JobSpec allows as many nodes."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if getattr(self, field.name) <= 0:
+                raise ValueError(f"{field.name} is {getattr(self, field.name)}; it must be above zero")

@@ -1,0 +1,54 @@
+"""Who gets which node_rank: the first table of a job, and the table after a hole was filled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from fault_contracts.recovery import NodeAssignment
+from recovery_planner.domain.gang import Member
+from training_topology.identity import NodeId, NodeRank
+from training_topology.topology import NodeRow, RankTable
+
+
+def row_for(node_rank: int, member: Member, nproc: int) -> NodeRow:
+    """The row that seats a member."""
+    return NodeRow(node_rank=NodeRank(node_rank), node_id=NodeId(member.node_id), address=member.address, nproc=nproc)
+
+
+def first_table(members: Iterable[Member], *, nnodes: int, nproc: int, topology_version: int) -> RankTable | None:
+    """Seats in order of arrival, after those who asked for a node_rank (`--node-rank`); None when too few are there.
+
+    Two who ask for the same one: the first gets it, the second is seated as if it had not asked.
+    """
+    waiting = sorted(members, key=lambda member: member.arrival)
+    if len(waiting) < nnodes:
+        return None
+    seats: dict[int, Member] = {}
+    for member in waiting:
+        wanted = member.node_rank_wanted
+        if wanted is not None and wanted < nnodes:
+            seats.setdefault(wanted, member)
+    taken = {member.node_id for member in seats.values()}
+    free = [member for member in waiting if member.node_id not in taken]
+    for node_rank in range(nnodes):
+        if node_rank not in seats:
+            seats[node_rank] = free.pop(0)
+    rows = tuple(row_for(node_rank, seats[node_rank], nproc) for node_rank in range(nnodes))
+    return RankTable(topology_version=topology_version, rows=rows)
+
+
+def next_table(table: RankTable, members: Mapping[str, Member], moves: Mapping[int, str]) -> RankTable:
+    """The next version: survivors keep their node_rank, each move puts a node into a hole."""
+    rows = []
+    for row in table.rows:
+        node_id = moves.get(row.node_rank, row.node_id)
+        rows.append(row_for(row.node_rank, members[node_id], row.nproc))
+    return RankTable(topology_version=table.topology_version + 1, rows=tuple(rows))
+
+
+def as_assignments(rows: Iterable[NodeRow]) -> tuple[NodeAssignment, ...]:
+    """Rows as they travel in commands."""
+    return tuple(
+        NodeAssignment(node_rank=row.node_rank, node_id=row.node_id, address=row.address, nproc=row.nproc)
+        for row in rows
+    )

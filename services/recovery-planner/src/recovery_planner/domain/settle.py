@@ -1,0 +1,149 @@
+"""What follows from the record as it stands, whatever came last: the order of reports does not matter."""
+
+from __future__ import annotations
+
+from fault_contracts.recovery import JobOutcome, TrainingResumed
+from recovery_planner.domain import phases
+from recovery_planner.domain.draft import Draft
+from recovery_planner.domain.ending import close_incident, end_job
+from recovery_planner.domain.gang import Phase, Standing
+from recovery_planner.domain.gang_machine import Trigger
+from recovery_planner.domain.gang_stop import fault, leave_behind
+from recovery_planner.domain.plan import form, plan
+
+MOVES_MAX = 8
+"""Moves that can follow from one event: fault, stopped, planned, resumed, ended, with room. More would be a loop."""
+
+
+def settle(draft: Draft) -> None:
+    """Move the gang as far as its record allows.
+
+    Raises:
+        AssertionError: it does not come to rest.
+    """
+    for _ in range(MOVES_MAX):
+        before = draft.gang.phase
+        _settle_once(draft)
+        if draft.gang.phase is before:
+            return
+    raise AssertionError(f"gang of job {draft.gang.job_id} does not come to rest")
+
+
+def is_due(draft: Draft) -> bool:
+    """The deadline of the phase has passed."""
+    return draft.gang.deadline_at is not None and draft.now >= draft.gang.deadline_at
+
+
+def _settle_once(draft: Draft) -> None:
+    if draft.gang.phase is not Phase.ENDED and _is_abandoned(draft):
+        reason = draft.explain("job.left", "the last agent of the job left")
+        end_job(draft, JobOutcome.CANCELLED, reason)
+        return
+    match draft.gang.phase:
+        case Phase.FORMING:
+            form(draft)
+        case Phase.STARTING:
+            _starting(draft)
+        case Phase.RUNNING:
+            _finish(draft)
+        case Phase.STOPPING:
+            _stopping(draft)
+        case Phase.DECIDING:
+            verdict = draft.incident.verdict
+            if is_due(draft) or (verdict is not None and not verdict.provisional):
+                plan(draft)
+        case Phase.WAITING:
+            _waiting(draft)
+        case Phase.ENDED:
+            pass
+
+
+def _is_abandoned(draft: Draft) -> bool:
+    standings = {member.standing for member in draft.gang.members.values()}
+    return Standing.LEFT in standings and Standing.PRESENT not in standings
+
+
+def _finish(draft: Draft) -> bool:
+    gang = draft.gang
+    if not all(node in gang.completed for node in gang.nodes):
+        return False
+    reason = draft.explain("job.completed", f"all {gang.table.world_size} ranks ended with exit code 0")
+    end_job(draft, JobOutcome.SUCCEEDED, reason)
+    return True
+
+
+def _starting(draft: Draft) -> None:
+    if _finish(draft):
+        return
+    gang = draft.gang
+    missing = [node for node in gang.nodes if node not in gang.started and node not in gang.completed]
+    if missing:
+        if is_due(draft):
+            named = ", ".join(missing[:8])
+            reason = draft.explain(
+                "start.deadline",
+                f"{len(missing)} nodes ({named}) did not start their ranks within {draft.policy.start_deadline_s:g} s",
+            )
+            fault(draft, reason, node_id=missing[0], rank=None, observed_at=draft.now)
+        return
+    if gang.incident is not None and not gang.incident.all_started:
+        draft.change(incident=phases.started(gang.incident, draft.now))
+    if gang.deadline_at is not None:
+        # All processes are there. A first step may take long (compilation, a large checkpoint), and has no limit here.
+        draft.change(deadline_at=None)
+    if gang.incident is not None and _waits_for_steps(draft):
+        return
+    if gang.incident is not None:
+        _resume(draft)
+    draft.move(Trigger.RESUMED)
+
+
+def _waits_for_steps(draft: Draft) -> bool:
+    gang = draft.gang
+    return any(
+        row.node_rank in gang.stepping and row.node_id not in gang.stepped and row.node_id not in gang.completed
+        for row in gang.table.rows
+    )
+
+
+def _resume(draft: Draft) -> None:
+    gang = draft.gang
+    by_step = bool(gang.stepping)
+    if by_step:
+        draft.change(incident=phases.resumed(draft.incident, draft.now))
+    reason = draft.explain(
+        "gang.resumed",
+        f"version {gang.table.topology_version} "
+        + ("finished its first step on every node" if by_step else "runs on every node"),
+    )
+    draft.emit(
+        TrainingResumed(
+            incident_id=draft.incident.incident_id,
+            job_id=gang.job_id,
+            topology_version=gang.table.topology_version,
+            step=gang.step_max if by_step else None,
+            by_step=by_step,
+            resumed_at=draft.now,
+        )
+    )
+    close_incident(draft, "recovered", reason)
+
+
+def _stopping(draft: Draft) -> None:
+    if is_due(draft):
+        leave_behind(draft)
+    if draft.gang.awaited:
+        return
+    draft.change(incident=phases.stopped(draft.incident, draft.now))
+    draft.explain("gang.stopped", "no reachable agent has ranks left")
+    draft.move(Trigger.STOPPED, deadline_in_s=draft.policy.verdict_deadline_s)
+
+
+def _waiting(draft: Draft) -> None:
+    plan(draft)
+    if draft.gang.phase is Phase.WAITING and is_due(draft):
+        reason = draft.explain(
+            "plan.no_capacity", f"no node came within {draft.policy.capacity_wait_s:g} s for the holes of the gang"
+        )
+        verdict = draft.incident.verdict
+        end_job(draft, JobOutcome.FAILED_NO_CAPACITY, reason, summary=verdict.summary if verdict else "")

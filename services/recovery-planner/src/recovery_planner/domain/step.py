@@ -1,0 +1,110 @@
+"""One event in, the next record and its reasons out: the whole planner as one pure function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from fault_contracts.agent import (
+    AgentLeft,
+    AgentReported,
+    CommandRefused,
+    StepReported,
+    WorkerExited,
+    WorkersCompleted,
+    WorkersStarted,
+    WorkersStopped,
+)
+from fault_contracts.faults import FaultClassified
+from fault_contracts.payload import Reason
+from recovery_planner.domain import membership, verdict, worker_reports
+from recovery_planner.domain.checkpoint import CheckpointHistory
+from recovery_planner.domain.draft import Draft
+from recovery_planner.domain.gang import Gang
+from recovery_planner.domain.membership import AgentLost
+from recovery_planner.domain.policy import Policy
+from recovery_planner.domain.settle import settle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadlineExpired:
+    """Time passed. Whether it matters is read from the record."""
+
+
+Event = (
+    AgentReported
+    | AgentLeft
+    | AgentLost
+    | WorkerExited
+    | WorkersStopped
+    | WorkersStarted
+    | WorkersCompleted
+    | StepReported
+    | CommandRefused
+    | FaultClassified
+    | DeadlineExpired
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What one event did.
+
+    Attributes:
+        gang: the next record; what is to be published is in its `pending`.
+        reasons: why, or why nothing happened.
+        durable: whether the record must be written before anything else is done.
+    """
+
+    gang: Gang
+    reasons: tuple[Reason, ...]
+    durable: bool
+
+
+def new_gang(report: AgentReported, *, now: datetime) -> Gang:
+    """The empty record of a job, made when its first agent reports; what that agent wants is what the job is."""
+    return Gang(job_id=report.job_id, born_at=now, spec=report.spec)
+
+
+def step(
+    gang: Gang, event: Event, *, now: datetime, policy: Policy, history: CheckpointHistory, cause_id: str = ""
+) -> Step:
+    """Decide. Idempotent: an event that was handled before changes nothing but may be explained again.
+
+    Args:
+        gang: the record.
+        event: what happened.
+        now: aware UTC.
+        policy: limits.
+        history: confirmed checkpoints of the job, read only when a plan is made.
+        cause_id: id of the message that brought the event.
+
+    Raises:
+        IllegalMove: a defect: a decision asked for a move that the table does not have. Nothing was changed.
+    """
+    draft = Draft(gang, now=now, policy=policy, history=history, cause_id=cause_id)
+    match event:
+        case AgentReported():
+            membership.agent_reported(draft, event)
+        case AgentLeft():
+            membership.agent_left(draft, event)
+        case AgentLost():
+            membership.agent_lost(draft, event)
+        case WorkerExited():
+            worker_reports.worker_exited(draft, event)
+        case WorkersStopped():
+            worker_reports.workers_stopped(draft, event)
+        case WorkersStarted():
+            worker_reports.workers_started(draft, event)
+        case WorkersCompleted():
+            worker_reports.workers_completed(draft, event)
+        case StepReported():
+            worker_reports.step_reported(draft, event)
+        case CommandRefused():
+            worker_reports.command_refused(draft, event)
+        case FaultClassified():
+            verdict.fault_classified(draft, event)
+        case DeadlineExpired():
+            pass
+    settle(draft)
+    return Step(gang=draft.gang, reasons=tuple(draft.reasons), durable=draft.durable)

@@ -1,0 +1,83 @@
+"""What the classifier's verdict does to an incident."""
+
+from __future__ import annotations
+
+from fault_contracts.faults import Action, FaultClassified
+from fault_contracts.recovery import JobOutcome
+from recovery_planner.domain.draft import Draft
+from recovery_planner.domain.ending import end_job
+from recovery_planner.domain.gang import Phase, Verdict
+from recovery_planner.domain.gang_stop import fault
+
+SEVERITY: dict[Action, int] = {
+    Action.WAIT_OR_IGNORE: 0,
+    Action.RESTART_PROCESS: 1,
+    Action.RESTART_JOB: 2,
+    Action.RESET_GPU: 3,
+    Action.REBOOT_NODE: 4,
+    Action.REPLACE_NODE: 5,
+    Action.DONT_RETRY_NOTIFY_USER: 6,
+}
+"""Of two verdicts about one generation the graver one counts, unless the later one replaces the earlier by name."""
+
+
+def verdict_of(fault_: FaultClassified) -> Verdict:
+    """The part of the message that is kept."""
+    return Verdict(
+        fault_id=fault_.fault_id,
+        topology_version=fault_.topology_version,
+        attribution=fault_.attribution,
+        cause=fault_.cause,
+        action=fault_.action,
+        reasons=fault_.reasons,
+        summary=fault_.summary,
+        culprit_node_id=fault_.culprit.node_id or "",
+        provisional=fault_.provisional,
+    )
+
+
+def outweighs(new: Verdict, old: Verdict | None, *, supersedes: str | None) -> bool:
+    """Whether a new verdict takes the place of the one that is there."""
+    if old is None or old.provisional or supersedes == old.fault_id:
+        return True
+    return not new.provisional and SEVERITY[new.action] > SEVERITY[old.action]
+
+
+def fault_classified(draft: Draft, message: FaultClassified) -> None:
+    """A verdict arrives: for the broken generation, or, ahead of every other news, for the one that runs."""
+    gang = draft.gang
+    new = verdict_of(message)
+    if gang.phase in (Phase.STARTING, Phase.RUNNING) and new.topology_version == gang.table.topology_version:
+        if new.action is Action.WAIT_OR_IGNORE:
+            draft.explain("verdict.ignored", f"{new.cause}: the verdict asks to wait", new.fault_id)
+            return
+        # The verdict outran the report of the death (they come by different streams), or the fault kills no rank.
+        reason = draft.explain(
+            "fault.classified", f"{new.cause} ({new.attribution}): {message.reasons[0].sentence}", new.fault_id
+        )
+        fault(
+            draft,
+            reason,
+            node_id=new.culprit_node_id,
+            rank=message.culprit.rank,
+            observed_at=message.classified_at,
+        )
+        draft.change_incident(verdict=new)
+        return
+    if gang.incident is None or new.topology_version != gang.incident.fault_version:
+        draft.explain(
+            "verdict.stale", f"{new.cause}: about version {new.topology_version}, which is over", new.fault_id
+        )
+        return
+    if gang.incident.verdict is not None and gang.incident.verdict.fault_id == new.fault_id:
+        draft.explain("verdict.repeated", f"{new.cause}: known", new.fault_id)
+        return
+    if not outweighs(new, gang.incident.verdict, supersedes=message.supersedes):
+        draft.explain("verdict.outweighed", f"{new.cause}: a graver verdict is there", new.fault_id)
+        return
+    draft.change_incident(verdict=new)
+    draft.explain("verdict.taken", f"{new.cause} ({new.attribution}) asks for {new.action}", new.fault_id)
+    if gang.phase is Phase.STARTING and new.action is Action.DONT_RETRY_NOTIFY_USER:
+        # It came after the deadline and the gang is starting again, but what is the user's fault is not retried.
+        reason = draft.explain("verdict.late_user", f"a late verdict says that it cannot help to retry: {new.cause}")
+        end_job(draft, JobOutcome.FAILED_USER, reason, summary=new.summary)

@@ -1,0 +1,125 @@
+"""What agents report about their ranks. What speaks of another generation, or another life of the agent, is ignored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fault_contracts.agent import (
+    AgentPhase,
+    CommandRefused,
+    StepReported,
+    WorkerExited,
+    WorkersCompleted,
+    WorkersStarted,
+    WorkersStopped,
+)
+from recovery_planner.domain.draft import Draft
+from recovery_planner.domain.gang import Member, Phase
+from recovery_planner.domain.gang_stop import fault
+
+START_FAILURES = frozenset({"start_failed", "expired", "illegal_transition", "table_gap"})
+"""Refusals of a start that no waiting can heal; the gang is stopped and started anew."""
+
+_LIVE = (Phase.STARTING, Phase.RUNNING)
+
+
+def _speaker(draft: Draft, node_id: str, instance_id: str, topology_version: int, what: str) -> Member | None:
+    """The member that speaks of the current generation, or None, and then it is said why."""
+    gang = draft.gang
+    member = gang.members.get(node_id)
+    if gang.phase in (Phase.FORMING, Phase.ENDED):
+        draft.explain("report.stale", f"{what} of {node_id}: the gang is {gang.phase}")
+    elif member is None or member.instance_id != instance_id:
+        draft.explain("report.stale", f"{what} of {node_id}: not the life of the agent that is a member")
+    elif not gang.is_seated(node_id):
+        draft.explain("report.stale", f"{what} of {node_id}: it holds no node_rank")
+    elif topology_version != gang.table.topology_version:
+        draft.explain(
+            "report.stale",
+            f"{what} of {node_id}: about version {topology_version}, the gang is at {gang.table.topology_version}",
+        )
+    else:
+        return member
+    return None
+
+
+def worker_exited(draft: Draft, report: WorkerExited) -> None:
+    """A rank ended without being told to: the gang is broken."""
+    if _speaker(draft, report.node_id, report.instance_id, report.topology_version, "a death") is None:
+        return
+    rank = report.exit.rank
+    if report.step is not None and draft.gang.phase in _LIVE:
+        draft.note_step(report.step)
+    ended = f"by signal {report.exit.signal}" if report.exit.signal else f"with code {report.exit.exit_code}"
+    reason = draft.explain("worker.exited", f"rank {rank} on {report.node_id} ended {ended}", draft.cause_id)
+    fault(draft, reason, node_id=report.node_id, rank=rank, observed_at=report.observed_at)
+
+
+def workers_stopped(draft: Draft, report: WorkersStopped) -> None:
+    """A node has no ranks left. Its next reserved port is good to know in any case."""
+    gang = draft.gang
+    member = gang.members.get(report.node_id)
+    if member is None or member.instance_id != report.instance_id:
+        draft.explain("report.stale", f"a stop of {report.node_id}: not the life of the agent that is a member")
+        return
+    if gang.phase not in (Phase.STOPPING, Phase.DECIDING, Phase.WAITING):
+        draft.explain("report.stale", f"a stop of {report.node_id}: the gang is {gang.phase}")
+        return
+    if report.operation_id != draft.operation_id("stop_workers"):
+        draft.explain("report.stale", f"a stop of {report.node_id} answers another order than the current one")
+        return
+    if report.stuck_pids:
+        draft.explain(
+            "stop.stuck", f"{report.node_id} left processes {list(report.stuck_pids)} that SIGKILL did not end"
+        )
+    draft.change_member(replace(member, master_port=report.master_port, phase=AgentPhase.READY))
+    if gang.is_seated(report.node_id):
+        draft.change(stopped=gang.stopped | {report.node_id})
+
+
+def workers_started(draft: Draft, report: WorkersStarted) -> None:
+    """All ranks of a node run."""
+    member = _speaker(draft, report.node_id, report.instance_id, report.topology_version, "a start")
+    if member is None or draft.gang.phase is not Phase.STARTING:
+        return
+    draft.change_member(replace(member, phase=AgentPhase.RUNNING))
+    draft.change(started=draft.gang.started | {report.node_id})
+
+
+def workers_completed(draft: Draft, report: WorkersCompleted) -> None:
+    """All ranks of a node ended with exit code 0."""
+    member = _speaker(draft, report.node_id, report.instance_id, report.topology_version, "a completion")
+    if member is None or draft.gang.phase not in _LIVE:
+        return
+    draft.change_member(replace(member, phase=AgentPhase.COMPLETED))
+    draft.change(completed=draft.gang.completed | {report.node_id})
+
+
+def step_reported(draft: Draft, report: StepReported) -> None:
+    """A node trains. The first step of a generation is a fact of the record; later ones are only advice."""
+    gang = draft.gang
+    if gang.phase not in _LIVE or report.topology_version != gang.table.topology_version:
+        draft.explain("report.stale", f"a step of {report.node_id}: about another generation")
+        return
+    draft.note_step(report.step)
+    row = next((row for row in gang.table.rows if row.node_id == report.node_id), None)
+    if row is None or not report.first:
+        return
+    draft.change(stepped=draft.gang.stepped | {report.node_id}, stepping=draft.gang.stepping | {int(row.node_rank)})
+
+
+def command_refused(draft: Draft, report: CommandRefused) -> None:
+    """An agent did not obey. A refused start is a failed start; everything else is settled by the deadlines."""
+    member = draft.gang.members.get(report.node_id)
+    if report.code == "table_gap" and member is not None and member.instance_id == report.instance_id:
+        # The next start that gives this node a place carries the whole table.
+        draft.change_member(replace(member, table_version=0))
+    sentence = f"{report.node_id} refused an order ({report.code}): {report.message}"
+    is_start = report.operation_id == draft.operation_id("start_workers")
+    if draft.gang.phase is not Phase.STARTING or not is_start or report.code not in START_FAILURES:
+        draft.explain("command.refused", sentence)
+        return
+    if _speaker(draft, report.node_id, report.instance_id, draft.gang.table.topology_version, "a refusal") is None:
+        return
+    reason = draft.explain("start.refused", sentence, draft.cause_id)
+    fault(draft, reason, node_id=report.node_id, rank=None, observed_at=draft.now)

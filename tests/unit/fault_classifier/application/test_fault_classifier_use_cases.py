@@ -1,0 +1,351 @@
+"""Evidence to verdicts on a bus and a store that fail: one verdict each, deadlines kept, replicas in one another's way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from fault_classifier.adapters.kv_evidence import KvEvidence, decode_record, encode_record
+from fault_classifier.application.classify_fault import ClassifyFault
+from fault_classifier.application.collect_evidence import CONDITIONS, JOURNAL, CollectEvidence
+from fault_classifier.application.expire_verdicts import ExpireVerdicts
+from fault_classifier.application.ports import Record
+from fault_classifier.domain.classify import JudgePolicy
+from fault_contracts.agent import ExitStatus, OomKill, WorkerError
+from fault_contracts.envelope import seal
+from fault_contracts.faults import FaultClassified
+from fault_contracts.health import Component, ConditionRaised, Tier, WorkerEvidence
+from fault_contracts.payload import Payload, Reason
+from fault_contracts.recovery import IncidentOpened, JobEnded, JobOutcome, NodeLost
+from fault_contracts.registry import Stream
+from service_kit.deadlines import Deadlines
+from service_kit.errors import PermanentError
+from service_kit.failpoints import Failpoints
+from service_kit.testing.memory_broker import MemoryBroker, Trouble
+from service_kit.testing.memory_bus import MemoryBus
+from service_kit.testing.memory_key_value import MemoryKeyValue
+from service_kit.testing.virtual_clock import LoopClock, run_virtual
+
+HISTORY_S = 14 * 86_400.0
+
+
+class Stage:
+    """A broker, a store, and as many lives of fault-classifier as the story needs."""
+
+    def __init__(self, *, seed: int = 0, trouble: Trouble | None = None) -> None:
+        self.clock = LoopClock()
+        self.broker = MemoryBroker(self.clock, seed=seed, trouble=trouble)
+        self.store = MemoryKeyValue()
+        self.desk = MemoryBus(self.broker, name="desk")
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def live(self, name: str = "judge") -> MemoryBus:
+        bus = MemoryBus(self.broker, name=name)
+        records, deadlines, failpoints = KvEvidence(self.store), Deadlines(self.clock), Failpoints()
+        classify = ClassifyFault(
+            records=records,
+            bus=bus,
+            clock=self.clock,
+            deadlines=deadlines,
+            policy=JudgePolicy(verdict_wait_s=1.8),
+            failpoints=failpoints,
+        )
+        collect = CollectEvidence(classify=classify, failpoints=failpoints)
+        expire = ExpireVerdicts(
+            classify=classify,
+            records=records,
+            deadlines=deadlines,
+            clock=self.clock,
+            rescan_s=300,
+            history_s=HISTORY_S,
+        )
+        await bus.consume(durable="judge", messages=[*CONDITIONS, *JOURNAL], handler=collect.handle)
+        self.tasks += [asyncio.create_task(expire.run()), asyncio.create_task(expire.rescan_forever())]
+        return bus
+
+    async def die(self, bus: MemoryBus) -> None:
+        bus.kill()
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        self.tasks = []
+
+    async def say(self, payload: Payload, cause: str) -> None:
+        envelope = seal(payload, source="/test", cause_id=cause, time=self.clock.now())
+        for _ in range(50):
+            try:
+                await self.desk.publish(envelope)
+            except Exception:  # noqa: BLE001 - the sender repeats whatever happened
+                await self.clock.sleep(0.1)
+            else:
+                return
+        raise AssertionError("never stored")
+
+    def verdicts(self, job: str = "job") -> list[FaultClassified]:
+        found = [each.envelope.data for each in self.broker.stored(Stream.FAULTS)]
+        return [each for each in found if each.job_id == job]
+
+    async def pending(self) -> list:
+        entries = [await self.store.get(key) for key in await self.store.keys()]
+        return [owed for entry in entries if entry for owed in decode_record(entry.value, entry.revision).pending]
+
+
+def story(told: Callable[[Stage], Awaitable[None]], **stage: object) -> None:
+    async def main() -> None:
+        made = Stage(**stage)
+        try:
+            await told(made)
+        finally:
+            for task in made.tasks:
+                task.cancel()
+            await made.broker.close()
+
+    run_virtual(main())
+
+
+def death(stage: Stage, rank: int, *, job: str = "job", signal: int | None = 9, error: str = "") -> ConditionRaised:
+    return ConditionRaised(
+        condition_id=f"{job}-{rank}",
+        node_id=f"node-{rank // 2}",
+        component=Component.PROCESS,
+        check="worker_exit",
+        tier=Tier.FAILURE,
+        reason="it ended",
+        job_id=job,
+        topology_version=1,
+        rank=rank,
+        worker=WorkerEvidence(
+            exit=ExitStatus(
+                rank=rank,
+                local_rank=rank % 2,
+                pid=7,
+                signal=signal,
+                exit_code=None if signal else 1,
+                oom_kill=OomKill.NO,
+            ),
+            error=WorkerError(type="DistNetworkError", message=error, fingerprint="f", source="stderr")
+            if error
+            else None,
+        ),
+        raised_at=stage.clock.now(),
+    )
+
+
+def victim(stage: Stage, rank: int, *, job: str = "job") -> ConditionRaised:
+    return death(stage, rank, job=job, signal=None, error="recv failed")
+
+
+def opened(stage: Stage, job: str = "job") -> IncidentOpened:
+    return IncidentOpened(
+        incident_id=f"incident-{job}",
+        job_id=job,
+        topology_version=1,
+        trigger=Reason(rule_id="r", sentence="s"),
+        fault_observed_at=stage.clock.now(),
+        opened_at=stage.clock.now(),
+    )
+
+
+def test_evidence_on_three_subjects_gives_one_verdict_in_the_incident() -> None:
+    async def told(stage: Stage) -> None:
+        await stage.live()
+        await stage.say(opened(stage), "i")
+        await stage.say(victim(stage, 0), "v")
+        await stage.say(death(stage, 2), "d")
+        await stage.clock.sleep(60)
+        (verdict,) = stage.verdicts()
+        assert (verdict.cause, verdict.culprit.rank) == ("process_killed", 2)
+        assert stage.broker.stored(Stream.FAULTS)[0].envelope.correlationid == "incident-job"
+        assert await stage.pending() == []
+
+    story(told)
+
+
+def test_only_victims_are_judged_at_the_deadline_to_the_millisecond() -> None:
+    async def told(stage: Stage) -> None:
+        await stage.live()
+        begun = stage.clock.now()
+        await stage.say(victim(stage, 0), "v")
+        await stage.clock.sleep(10)
+        (verdict,) = stage.verdicts()
+        assert verdict.cause == "communication_error"
+        assert 1.8 <= (verdict.classified_at - begun).total_seconds() < 1.81
+
+    story(told)
+
+
+def test_an_incident_without_evidence_gets_its_verdict_too() -> None:
+    async def told(stage: Stage) -> None:
+        await stage.live()
+        await stage.say(opened(stage), "i")
+        await stage.clock.sleep(10)
+        assert [each.cause for each in stage.verdicts()] == ["no_evidence"]
+
+    story(told)
+
+
+def test_a_deadline_outlives_the_process_that_set_it() -> None:
+    async def told(stage: Stage) -> None:
+        first = await stage.live()
+        await stage.say(victim(stage, 0), "v")
+        await stage.clock.sleep(1)
+        await stage.die(first)
+        await stage.live("judge-2")
+        await stage.clock.sleep(2)
+        assert [each.cause for each in stage.verdicts()] == ["communication_error"]
+
+    story(told)
+
+
+def test_a_verdict_that_is_due_while_the_store_is_away_comes_when_it_is_back() -> None:
+    async def told(stage: Stage) -> None:
+        await stage.live()
+        await stage.say(victim(stage, 0), "v")
+        await stage.clock.sleep(1)
+        stage.store.fail_next = 4
+        await stage.clock.sleep(5)
+        assert [each.cause for each in stage.verdicts()] == ["communication_error"]
+
+    story(told)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_lossy_bus_loses_and_doubles_no_verdict(seed: int) -> None:
+    async def told(stage: Stage) -> None:
+        await stage.live()
+        for place in range(20):
+            await stage.say(victim(stage, 0, job=f"job-{place}"), f"v{place}")
+            await stage.say(death(stage, 2, job=f"job-{place}"), f"d{place}")
+            await stage.say(opened(stage, f"job-{place}"), f"i{place}")
+        await stage.clock.sleep(400)
+        for place in range(20):
+            # A delivery that came after the deadline may have revised a verdict; the last word is what counts.
+            verdicts = stage.verdicts(f"job-{place}")
+            assert verdicts[-1].cause == "process_killed"
+            assert [each.supersedes for each in verdicts] == [None, *(each.fault_id for each in verdicts[:-1])]
+        assert await stage.pending() == []
+
+    story(told, seed=seed, trouble=Trouble(publish_lost=0.15, dropped=0.05, duplicated=0.2, delay_s_max=0.2))
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3])
+def test_writes_whose_acknowledgement_is_lost_double_nothing(lost: int) -> None:
+    async def told(stage: Stage) -> None:
+        await stage.live()
+        stage.store.lose_acks_next = lost
+        await stage.say(death(stage, 2), "d")
+        await stage.clock.sleep(60)
+        assert [each.cause for each in stage.verdicts()] == ["process_killed"]
+        assert await stage.pending() == []
+
+    story(told)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_two_replicas_in_each_others_way_agree(seed: int) -> None:
+    async def told(stage: Stage) -> None:
+        await stage.live("judge-1")
+        await stage.live("judge-2")
+        ranks = range(0, 40, 2)
+        await asyncio.gather(*(stage.say(victim(stage, rank), f"v{rank}") for rank in ranks if rank != 20))
+        await stage.say(death(stage, 20), "d")
+        await stage.clock.sleep(300)
+        assert stage.verdicts()[-1].cause == "process_killed"
+        entry = await stage.store.get("job")
+        assert entry is not None
+        generation = decode_record(entry.value, entry.revision).job.generation(1)
+        assert len(generation.exits) + generation.exits_dropped == 20
+        assert {each.envelope.data.fault_id for each in stage.broker.stored(Stream.FAULTS)} == {
+            each.fault_id for each in stage.verdicts()
+        }
+
+    story(told, seed=seed, trouble=Trouble(delay_s_max=0.05))
+
+
+def test_what_a_killed_process_owed_comes_out_at_the_next_start() -> None:
+    async def told(stage: Stage) -> None:
+        first = await stage.live()
+        await stage.say(death(stage, 2), "d")
+        await stage.clock.sleep(1)
+        await stage.die(first)
+        entry = await stage.store.get("job")
+        assert entry is not None
+        settled = decode_record(entry.value, entry.revision)
+        owed = stage.broker.stored(Stream.FAULTS)[0].envelope.model_copy(update={"id": "never-out"})
+        record = Record(job=settled.job, pending=(owed,), revision=settled.revision)
+        await stage.store.update("job", encode_record(record), entry.revision)
+        await stage.live("judge-2")
+        await stage.clock.sleep(1)
+        assert [each.envelope.id for each in stage.broker.stored(Stream.FAULTS)][1:] == ["never-out"]
+        assert await stage.pending() == []
+
+    story(told)
+
+
+def test_problems_and_conditions_of_no_job_are_not_judged() -> None:
+    async def told(stage: Stage) -> None:
+        await stage.live()
+        await stage.say(death(stage, 0).model_copy(update={"tier": Tier.PROBLEM}), "p")
+        await stage.say(death(stage, 2).model_copy(update={"job_id": ""}), "n")
+        await stage.clock.sleep(10)
+        assert stage.broker.stored(Stream.FAULTS) == []
+        assert stage.broker.stored(Stream.DLQ) == []
+
+    story(told)
+
+
+def test_old_jobs_are_forgotten_and_young_ones_are_not() -> None:
+    async def told(stage: Stage) -> None:
+        await stage.live()
+        await stage.say(death(stage, 2, job="old"), "d")
+        await stage.clock.sleep(HISTORY_S - 3_600)
+        await stage.say(death(stage, 2, job="young"), "e")
+        await stage.clock.sleep(7_200)
+        assert await stage.store.keys() == ["young"]
+
+    story(told)
+
+
+def test_a_job_that_ended_is_not_waited_for() -> None:
+    async def told(stage: Stage) -> None:
+        await stage.live()
+        await stage.say(victim(stage, 0), "v")
+        ended = JobEnded(
+            job_id="job",
+            outcome=JobOutcome.CANCELLED,
+            topology_version=1,
+            restarts=0,
+            reason=Reason(rule_id="r", sentence="s"),
+            ended_at=stage.clock.now(),
+        )
+        await stage.say(ended, "e")
+        await stage.clock.sleep(10)
+        assert stage.verdicts() == []
+
+    story(told)
+
+
+def test_a_lost_node_is_judged_at_once() -> None:
+    async def told(stage: Stage) -> None:
+        await stage.live()
+        lost = NodeLost(
+            job_id="job",
+            node_id="node-1",
+            topology_version=1,
+            reason=Reason(rule_id="r", sentence="no answer"),
+            lost_at=stage.clock.now(),
+        )
+        await stage.say(victim(stage, 0), "v")
+        await stage.say(lost, "l")
+        await stage.clock.sleep(0.1)
+        assert [each.cause for each in stage.verdicts()] == ["agent_lost"]
+
+    story(told)
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]", b"null", b'{"v": 2}', b'{"v": 1}', b'{"v":1,"job":{},"pending":[]}'])
+def test_records_that_are_none_are_refused(raw: bytes) -> None:
+    with pytest.raises(PermanentError):
+        decode_record(raw, 1)

@@ -1,0 +1,75 @@
+"""The training function that torchrun, Phalanx and the floor run alike: as little as a training step can be.
+
+Every event is one JSON line, appended in one write to $BENCH_DIR/events.jsonl with CLOCK_MONOTONIC, which all
+processes of a machine share: how often the driver looks does not enter the figures.
+
+No torch.optim and no DistributedDataParallel: their first use imports torch._dynamo, which takes seconds for four ranks
+on two cores and would hide what is measured.
+"""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+import worker_link
+
+STEP_PAUSE_S = 0.02
+"""Stands for the accelerator's time in a step; the same for all three."""
+CHECKPOINT_EVERY = 20
+WIDTH = 256
+LAYERS = 4
+
+
+def run() -> None:
+    """Train until killed."""
+    folder = Path(os.environ["BENCH_DIR"])
+    log = os.open(folder / "events.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    rank = int(os.environ["RANK"])
+
+    def note(event: str, **fields: object) -> None:
+        line = {"at_s": time.monotonic(), "event": event, "pid": os.getpid(), "rank": rank, **fields}
+        os.write(log, (json.dumps(line) + "\n").encode())
+
+    begun_s = time.monotonic()
+    note("entered")
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    note("group")
+    torch.manual_seed(0)
+    weights = [torch.randn(WIDTH, WIDTH) / WIDTH**0.5 for _ in range(LAYERS)]
+    checkpoint = folder / "checkpoint.pt"
+    done = 0
+    if checkpoint.exists():
+        saved = torch.load(checkpoint, weights_only=True)
+        weights, done = saved["weights"], saved["step"]
+    for weight in weights:
+        weight.requires_grad_()
+    link = worker_link.connect()
+    inputs = torch.randn(32, WIDTH)
+    step = done
+    while True:
+        step += 1
+        outputs = inputs
+        for weight in weights:
+            outputs = torch.tanh(outputs @ weight)
+        gradients = torch.autograd.grad(outputs.square().mean(), weights)
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        dist.all_reduce(flat)
+        with torch.no_grad():
+            for weight, part in zip(weights, flat.split(WIDTH * WIDTH), strict=True):
+                weight.sub_(part.view_as(weight), alpha=1e-3)
+        time.sleep(STEP_PAUSE_S)
+        note("step", step=step, begun_s=begun_s)
+        link.step(step)
+        if rank == 0 and step % CHECKPOINT_EVERY == 0:
+            partial = checkpoint.with_suffix(".partial")
+            torch.save({"weights": [weight.detach() for weight in weights], "step": step}, partial)
+            partial.rename(checkpoint)
+
+
+if __name__ == "__main__":
+    run()
