@@ -19,8 +19,8 @@ TARGET = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
 
 HEAD = """# Settings
 
-Environment variables, read once at the start; a bad one ends the process with exit code 78 and names the field. Flags of
-`phalanx run` are in [cli.md](cli.md). Written by `tools/write_settings.py` from the settings classes; do not edit.
+Environment variables, read once at the start; a bad one ends the process with exit code 78 and names the field. The
+flags of `phalanx run` are in [cli.md](cli.md). Written by `tools/write_settings.py`; do not edit.
 """
 
 CLASSES: tuple[tuple[str, type[BusSettings]], ...] = (

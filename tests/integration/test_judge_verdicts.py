@@ -95,10 +95,7 @@ class Services:
                     await asyncio.sleep(0.02)
 
     async def died(self, name: str) -> int:
-        async with asyncio.timeout(INSTALLED_S):
-            while (code := self.running[name].poll()) is None:
-                await asyncio.sleep(0.01)
-        return code
+        return await asyncio.to_thread(self.running[name].wait, INSTALLED_S)
 
     async def end(self, name: str) -> None:
         self.running[name].terminate()

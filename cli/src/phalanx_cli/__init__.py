@@ -1,1 +1,1 @@
-"""TODO."""
+"""The command `phalanx`: the embedded stack, the demo, and the door to everything else."""

@@ -1,3 +1,5 @@
+"""The link never blocks and never raises into training, and loses no checkpoint while the agent is away."""
+
 from __future__ import annotations
 
 import os

@@ -1,3 +1,5 @@
+"""Messages survive the wire; a bad field is refused by name."""
+
 from __future__ import annotations
 
 import json

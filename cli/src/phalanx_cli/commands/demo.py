@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -98,10 +97,12 @@ def run_demo(options: Options) -> int:
 
 def _play(options: Options, folder: RunFolder, screen: Screen) -> Report:
     from phalanx_cli.demo.play import play
+    from service_kit.logging import configure_logging
 
     # Log lines of the stack and the bus are for a file: the screen tells the story.
-    logging.basicConfig(filename=folder.logs / "demo.log", level=logging.INFO, force=True)
-    return asyncio.run(play(options, folder, screen))
+    with (folder.logs / "demo.log").open("a", encoding="utf-8") as log:
+        configure_logging(service="demo", stream=log)
+        return asyncio.run(play(options, folder, screen))
 
 
 def _print(report: Report, screen: Screen, *, as_json: bool) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from fault_contracts.agent import WorkersStopped
 from fault_contracts.payload import Payload
 from fault_contracts.recovery import JobOutcome
 from phalanx_cli.demo.agents import Agents, Place
@@ -258,6 +259,8 @@ def _rest_s(options: Options) -> float:
 def _shown_on(screen: Screen) -> Callable[[JobStory, Payload, datetime], None]:
     def show(story: JobStory, event: Payload, _at: datetime) -> None:
         told = sentence(event, ranks_per_node=story.ranks_per_node)
+        if isinstance(event, WorkersStopped) and event.node_id not in story.rank_table:
+            told = None  # a node in reserve has no ranks; it only confirms that it heard
         if told is not None:
             screen.line(*told)
         screen.status(story, at_once=told is not None)

@@ -6,16 +6,16 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from phalanx_cli.demo.judgement import FaultResult
-from phalanx_cli.demo.scenario import TRUTHS
 from phalanx_cli.demo.weights import WeightsVerdict
 
 PHASES = ("detect_s", "stop_s", "plan_s", "start_s", "first_step_s", "total_s")
-_HEADS = ("detect", "stop", "plan", "start", "first step", "total")
+_HEADS = ("detect", "stop", "plan", "start", "1st step", "total")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +44,14 @@ def milliseconds(value_s: float | None) -> str:
 
 def phase_table(results: tuple[FaultResult, ...]) -> Table:
     """What each phase cost, from the planner's journal."""
-    table = Table(title="What each recovery cost, in milliseconds", title_justify="left", title_style="bold")
-    table.add_column("injected fault", no_wrap=True)
-    for head in (*_HEADS, "fault to training"):
+    table = _table("What each recovery cost, in milliseconds")
+    table.add_column("fault", no_wrap=True)
+    for head in (*_HEADS, "since fault", "steps lost"):
         table.add_column(head, justify="right")
-    table.add_column("steps lost", justify="right")
     for result in results:
         phases = result.phases
         table.add_row(
-            TRUTHS[result.fault].done,
+            str(result.fault),
             *(milliseconds(getattr(phases, name)) for name in PHASES),
             milliseconds(result.injected_to_resumed_s),
             "–" if phases.steps_lost is None else str(phases.steps_lost),
@@ -62,13 +61,17 @@ def phase_table(results: tuple[FaultResult, ...]) -> Table:
 
 def verdict_table(results: tuple[FaultResult, ...]) -> Table:
     """What was judged, beside what was injected."""
-    table = Table(title="Verdict against injected truth", title_justify="left", title_style="bold")
-    for head in ("injected", "verdict", "truth", "right", "outcome"):
+    table = _table("Verdict against injected truth")
+    for head in ("fault", "verdict", "truth", "right", "outcome"):
         table.add_column(head)
     for result in results:
         right = not any("verdict" in problem for problem in result.problems)
-        table.add_row(result.injected, result.verdict, result.truth, "yes" if right else "no", result.outcome)
+        table.add_row(str(result.fault), result.verdict, result.truth, "yes" if right else "no", result.outcome)
     return table
+
+
+def _table(title: str) -> Table:
+    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
 
 
 def render(report: Report) -> RenderableType:

@@ -9,12 +9,16 @@ from types import TracebackType
 from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
+from rich.table import Table
 from rich.text import Text
 
 from phalanx_cli.demo.story import JobStory
 
 REFRESH_S = 0.1
 """Ten redraws a second are smooth enough; drawing costs the cores that the ranks need."""
+
+PLAIN_WIDTH = 2_048
+"""Width of what is no terminal; tables are as wide as their content."""
 
 _STYLES = {
     "inject": "bold magenta",
@@ -33,7 +37,9 @@ class Screen:
     """Lines go to stderr when stdout belongs to a program (`--json`)."""
 
     def __init__(self, *, to_stderr: bool = False) -> None:
-        self.console = Console(file=sys.stderr if to_stderr else sys.stdout, highlight=False, soft_wrap=True)
+        file = sys.stderr if to_stderr else sys.stdout
+        # In a file nothing is wrapped: a line is an event, for grep.
+        self.console = Console(file=file, highlight=False, width=None if file.isatty() else PLAIN_WIDTH)
         self._started_s = time.monotonic()
         self._live: Live | None = None
         if self.console.is_terminal:
@@ -64,7 +70,9 @@ class Screen:
     def line(self, word: str, text: str) -> None:
         """One event."""
         style = _STYLES.get(word, "dim")
-        self.console.print(f"[dim]{self.elapsed_s:6.2f} s[/dim]  [{style}]{word:<9}[/{style}] {escape(text)}")
+        row = Table.grid(padding=(0, 1, 0, 0))
+        row.add_row(Text(f"{self.elapsed_s:6.2f} s", style="dim"), Text(f"{word:<8}", style=style), Text(text))
+        self.console.print(row)
 
     def status(self, story: JobStory, *, at_once: bool = False) -> None:
         """Redraw the ranks, on a terminal only."""

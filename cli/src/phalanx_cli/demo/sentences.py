@@ -19,6 +19,10 @@ from fault_contracts.recovery import (
 )
 
 
+MESSAGE_LENGTH_MAX = 100
+"""Of an exception's message; the whole of it is in the logs."""
+
+
 def sentence(event: Payload, *, ranks_per_node: int) -> tuple[str, str] | None:
     """The word that names the event, and the sentence that tells it."""
     match event:
@@ -71,7 +75,14 @@ def _gang(event: GangFormed, ranks_per_node: int) -> str:
 
 def _exited(event: WorkerExited) -> str:
     what = f"rank {event.exit.rank} on {event.node_id} ended with {ending(event.exit)}"
-    return f"{what}: {event.error.type}: {event.error.message}" if event.error else what
+    if event.error is None:
+        return what
+    first_line = event.error.message.partition("\n")[0]
+    return f"{what}: {event.error.type}: {_short(first_line)}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MESSAGE_LENGTH_MAX else text[: MESSAGE_LENGTH_MAX - 1] + "…"
 
 
 def _stuck(event: WorkersStopped) -> str:

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Observes and acts on one node of a job: starts, watches and stops its ranks."""

@@ -50,6 +50,7 @@ from service_kit.jetstream.bus import JetStreamBus
 from service_kit.jetstream.connection import connect
 from service_kit.logging import configure_logging
 from service_kit.outbox import Outbox
+from service_kit.ports import Bus
 
 NAME = "node-agent"
 
@@ -114,43 +115,30 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     outbox = Outbox(folder.outbox)
     stack.push_async_callback(outbox.close)
     outgoing = Outgoing(life.identity, clock, outbox)
-    relay = WorkerReportRelay(life, outgoing, clock, announcer)
-    worker_socket = WorkerSocket(owner_of=processes.owner_of, reports=relay)
+    worker_socket = WorkerSocket(
+        owner_of=processes.owner_of, reports=WorkerReportRelay(life, outgoing, clock, announcer)
+    )
     stack.push_async_callback(worker_socket.close)
     await worker_socket.start()
-    env = dict(life.program.base_env) | {"PHALANX_WORKER_SOCKET": str(worker_socket.path)}
+    env = {**life.program.base_env, "PHALANX_WORKER_SOCKET": str(worker_socket.path)}
     life.program = replace(life.program, base_env=env)
     processes.on_exit(ExitObserver(life, outgoing, clock, announcer).on_exit)
-    preparing = asyncio.create_task(_prepare(processes, env, announcer))
-    stack.callback(preparing.cancel)
-
-    connection = await connect(settings, name=f"{NAME} {folder.node_id}")
-    stack.push_async_callback(connection.close)
-    bus = JetStreamBus(connection, cluster=settings.cluster, publish_limit_s=settings.publish_limit_s)
-    journal = SqliteCommandJournal(folder.journal)
-    stack.callback(journal.close)
-    port = ReservedPort()
-    stack.callback(port.close)
-    reporter = AgentReporter(life, bus, outgoing, port, clock, heartbeat_s=settings.heartbeat_s)
-    stop = WorkerStop(life, processes, port, announcer)
-    intake = CommandIntake(
-        life,
-        journal,
-        WorkerStart(life, processes, stop, clock, announcer),
-        stop,
-        JobEnd(life, stop, announcer),
-        outgoing,
-        clock,
-        announcer,
-    )
-    catch_up = CatchUp(life, bus, intake, clock, interval_s=settings.catch_up_s)
-    attendance = JobAttendance(
-        life, bus, intake, catch_up, reporter, clock, announcer, is_connected=lambda: connection.is_connected
-    )
-    connection.on_reconnected(attendance.on_reconnected)
-    leave = Leave(life, processes, reporter, announcer, shutdown_timeout_s=options.shutdown_timeout_s)
+    leave = Leave(life, processes, announcer, shutdown_timeout_s=options.shutdown_timeout_s)
     for number in options.signals:
         asyncio.get_running_loop().add_signal_handler(number, leave.on_signal, number)
+    # Beside the connection: the import of torch takes seconds, and so may a bus that starts as we do.
+    preparing = asyncio.create_task(_prepare(processes, env, announcer))
+    stack.callback(preparing.cancel)
+    wiring = asyncio.create_task(_control(settings, place, life, processes, outgoing, clock, stack))
+    told_to_go = asyncio.create_task(life.ended.wait())
+    await asyncio.wait([wiring, told_to_go], return_when=asyncio.FIRST_COMPLETED)
+    if not wiring.done():
+        wiring.cancel()
+        await asyncio.gather(wiring, return_exceptions=True)
+        assert life.exit_code is not None, "ended is set together with the code"
+        return int(life.exit_code)
+    told_to_go.cancel()
+    attendance, bus = wiring.result()
     sending = asyncio.create_task(outbox.run(bus))
     try:
         return await attendance.attend()
@@ -159,6 +147,42 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
         await outbox.drain(settings.outbox_drain_s)
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
+
+
+async def _control(
+    settings: AgentSettings,
+    place: LaunchPlace,
+    life: AgentLife,
+    processes: ProcessWorkers,
+    outgoing: Outgoing,
+    clock: SystemClock,
+    stack: AsyncExitStack,
+) -> tuple[JobAttendance, Bus]:
+    """Everything between the bus and the workers."""
+    announcer = place.announcer
+    connection = await connect(settings, name=f"{NAME} {life.identity.node_id}")
+    stack.push_async_callback(connection.close)
+    bus = JetStreamBus(connection, cluster=settings.cluster, publish_limit_s=settings.publish_limit_s)
+    journal = SqliteCommandJournal(place.folder.journal)
+    stack.callback(journal.close)
+    port = ReservedPort()
+    stack.callback(port.close)
+    stop = WorkerStop(life, processes, port, announcer)
+    start = WorkerStart(life, processes, stop, clock, announcer)
+    end = JobEnd(life, stop, announcer)
+    intake = CommandIntake(life, journal, start, stop, end, outgoing, clock, announcer)
+    attendance = JobAttendance(
+        life,
+        bus,
+        intake,
+        CatchUp(life, bus, intake, clock, interval_s=settings.catch_up_s),
+        AgentReporter(life, bus, outgoing, port, clock, heartbeat_s=settings.heartbeat_s),
+        clock,
+        announcer,
+        is_connected=lambda: connection.is_connected,
+    )
+    connection.on_reconnected(attendance.on_reconnected)
+    return attendance, bus
 
 
 def _life(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, clock: SystemClock) -> AgentLife:
@@ -196,6 +220,8 @@ async def _prepare(processes: ProcessWorkers, env: dict[str, str], announcer: Te
     report = await processes.prepare(env)
     if report.notice:
         announcer.say(report.notice)
+    elif report.ready:
+        announcer.say(f"workers will be forked from a prepared process (ready after {report.took_s:.1f} s)")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

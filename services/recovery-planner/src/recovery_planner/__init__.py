@@ -1,1 +1,1 @@
-"""TODO."""
+"""Faults to plans: which level, which ranks where, which checkpoint."""

@@ -1,4 +1,4 @@
-"""Evidence to verdicts on a bus and a store that fail: one verdict each, deadlines kept, replicas in one another's way."""
+"""Evidence to verdicts on a bus and a store that fail: one verdict each, deadlines kept, replicas at peace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fault_contracts.envelope import seal
 from fault_contracts.faults import FaultClassified
 from fault_contracts.health import Component, ConditionRaised, Tier, WorkerEvidence
 from fault_contracts.payload import Payload, Reason
-from fault_contracts.recovery import IncidentOpened, JobEnded, JobOutcome, NodeLost
+from fault_contracts.recovery import GangFormed, IncidentOpened, JobEnded, JobOutcome, NodeLost
 from fault_contracts.registry import Stream
 from service_kit.deadlines import Deadlines
 from service_kit.errors import PermanentError
@@ -349,3 +349,30 @@ def test_a_lost_node_is_judged_at_once() -> None:
 def test_records_that_are_none_are_refused(raw: bytes) -> None:
     with pytest.raises(PermanentError):
         decode_record(raw, 1)
+
+
+def test_a_record_that_somebody_else_made_in_the_meantime_is_read() -> None:
+    """A process that remembers that there was none must not judge without the past that another one wrote."""
+
+    async def told(stage: Stage) -> None:
+        def formed(version: int) -> GangFormed:
+            return GangFormed(
+                job_id="job", topology_version=version, nodes=("n",), world_size=1, formed_at=stage.clock.now()
+            )
+
+        first = await stage.live("judge-1")
+        await stage.say(formed(1), "f1")
+        await stage.clock.sleep(1)
+        stage.broker.partitioned.add("judge-1")
+        second = await stage.live("judge-2")
+        await stage.say(victim(stage, 0), "v")
+        await stage.clock.sleep(5)
+        second.kill()
+        stage.broker.partitioned.discard("judge-1")
+        await stage.say(death(stage, 2), "d")
+        await stage.clock.sleep(100)
+        first.kill()
+        assert [each.cause for each in stage.verdicts()] == ["communication_error", "process_killed"]
+        assert stage.verdicts()[1].supersedes == stage.verdicts()[0].fault_id
+
+    story(told)

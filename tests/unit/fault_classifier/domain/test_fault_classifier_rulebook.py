@@ -88,6 +88,15 @@ def test_without_steps_a_gained_checkpoint_is_progress() -> None:
     assert {told(verdict) for verdict in verdicts} == {UNKNOWN_EXCEPTION}
 
 
+def test_without_steps_it_is_counted_from_the_last_progress() -> None:
+    verdicts = generations(
+        *(died(2, error=raised(), checkpoint=at, tag=f"{n}") for n, at in enumerate((90, 120, 120, 120)))
+    )
+    assert [told(verdict) for verdict in verdicts] == [UNKNOWN_EXCEPTION] * 3 + [REPEATED]
+    assert "; 2 more without checkpoint progress will end the job" in verdicts[1].reasons[0].sentence
+    assert "; 1 more without checkpoint progress will end the job" in verdicts[2].reasons[0].sentence
+
+
 def test_a_step_known_only_once_is_unknown() -> None:
     _, second = generations(died(2, error=raised(), step=40), died(2, error=raised(), tag="b"))
     assert told(second) == UNKNOWN_EXCEPTION

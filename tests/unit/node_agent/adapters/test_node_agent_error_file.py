@@ -1,3 +1,5 @@
+"""Error files in torch's layout, and malformed ones."""
+
 from __future__ import annotations
 
 import json

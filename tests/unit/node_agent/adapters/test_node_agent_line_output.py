@@ -1,3 +1,5 @@
+"""Whole lines from any cut of a stream, in bounded memory."""
+
 from __future__ import annotations
 
 from hypothesis import given

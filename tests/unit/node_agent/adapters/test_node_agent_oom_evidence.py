@@ -1,3 +1,5 @@
+"""OOM kill or kill -9: what the two witnesses of the kernel say."""
+
 from __future__ import annotations
 
 import os

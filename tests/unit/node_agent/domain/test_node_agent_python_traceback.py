@@ -1,3 +1,5 @@
+"""Tracebacks as text: the right exception, and one fingerprint for one mistake."""
+
 from __future__ import annotations
 
 from node_agent.domain.python_traceback import Frame, fingerprint, normalise, parse_last_traceback

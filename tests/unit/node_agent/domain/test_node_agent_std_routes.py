@@ -1,3 +1,5 @@
+"""torchrun's --redirects and --tee."""
+
 from __future__ import annotations
 
 import pytest

@@ -34,8 +34,8 @@ class Answering:
     async def start(self, subject: str) -> None:
         """Subscribe, and wait until the server knows."""
         self._subscription = await self._connection.client.subscribe(subject, cb=self._take)
-        if self._connection.is_connected:
-            await self._connection.client.flush()
+        # Otherwise a message published right after us through another connection could overtake it.
+        await self._connection.settle()
 
     async def stop(self) -> None:
         """See the port. Requests that were under way are answered."""

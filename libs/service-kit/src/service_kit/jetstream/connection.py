@@ -118,6 +118,19 @@ class Connection:
         except NatsError as error:
             raise BusUnavailable(f"request on {subject}: {error}") from error
 
+    async def settle(self) -> None:
+        """Return when the server has processed everything sent so far (a subscription is in force, ...).
+
+        nats-py's `flush` writes its PING straight to the socket, ahead of commands that still wait for the flusher, so
+        one round trip proves nothing; after the first the flusher has run, and the second counts.
+        """
+        if self.is_connected:
+            try:
+                await self.client.flush()
+                await self.client.flush()
+            except (NatsError, OSError) as error:
+                log.warning("flush_incomplete", error=f"{type(error).__name__} {error}")
+
     async def end_subscription(self, subscription: Subscription) -> None:
         """Take interest back; what the server had sent by then still reaches the callback. Never raises."""
         if self.client.is_closed or self.client.is_draining:
@@ -125,6 +138,9 @@ class Connection:
         try:
             async with asyncio.timeout(CLOSE_LIMIT_S):
                 if self.is_connected:
+                    # `drain` alone stops listening after one (overtaking) flush and loses what arrives meanwhile.
+                    await self.client._send_unsubscribe(subscription._id)
+                    await self.settle()
                     await subscription.drain()  # type: ignore[no-untyped-call]
                 else:
                     await subscription.unsubscribe()

@@ -37,9 +37,8 @@ class Listener:
         """Subscribe, and wait until the server knows."""
         for pattern in patterns:
             self._subscriptions.append(await self._connection.client.subscribe(pattern, cb=self._take))
-        if self._connection.is_connected:
-            # Otherwise a message published right after us through another connection could overtake the subscription.
-            await self._connection.client.flush()
+        # Otherwise a message published right after us through another connection could overtake it.
+        await self._connection.settle()
 
     async def stop(self) -> None:
         """Finish what is in hand."""

@@ -18,7 +18,7 @@ from fault_classifier.domain.evidence import JobEvidence
 from fault_contracts.envelope import Envelope, seal
 from fault_contracts.faults import FaultClassified
 from service_kit.deadlines import Deadlines
-from service_kit.errors import CompareAndSetLost, ServiceError, TransientError
+from service_kit.errors import CompareAndSetLost, TransientError
 from service_kit.failpoints import Failpoints
 from service_kit.logging import get_logger
 from service_kit.ports import Bus, Clock
@@ -70,15 +70,12 @@ class ClassifyFault:
         held = self._hold(job_id)
         async with held.lock:
             for _ in range(ROUNDS_MAX):
+                # After a write of unknown fate the held record is too old; the next write is refused and we reload.
                 try:
                     await self._round(job_id, held, event, causation_id)
                 except CompareAndSetLost:
                     held.record = None
                     continue
-                except ServiceError:
-                    # Whether the last write arrived is unknown: what is held may be older than the store.
-                    held.record = None
-                    raise
                 return
             raise TransientError(f"evidence of {job_id} changed {ROUNDS_MAX} times while it was decided on")
 
@@ -102,7 +99,8 @@ class ClassifyFault:
         self._deadlines.set(job_id, next_deadline(decided.job))
         effects = tuple(self._sealed(each, record.job, causation_id) for each in decided.effects)
         if decided.job == record.job and not record.pending:
-            held.record = record if record.revision is not None else None
+            # Also that there is no record yet is remembered: a gang's beginning saves the read at its first fault.
+            held.record = record
             return
         saved = await self._records.save(replace(record, job=decided.job, pending=effects))
         held.record = saved

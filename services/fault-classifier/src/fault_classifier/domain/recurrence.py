@@ -25,6 +25,8 @@ def earlier_same_exception(exit_: Exit, job: JobEvidence, topology_version: int)
     fingerprint = exit_.error.fingerprint
     found: list[Exit] = []
     for generation in job.before(topology_version):
+        if had_outside_cause(generation):
+            continue
         same = [
             each
             for each in generation.exits
@@ -34,6 +36,15 @@ def earlier_same_exception(exit_: Exit, job: JobEvidence, topology_version: int)
             # The same step is what counts; of several ranks the one at this step is the best witness.
             found.append(next((each for each in same if each.step is not None and each.step == exit_.step), same[0]))
     return tuple(found)
+
+
+def without_progress(exit_: Exit, earlier: tuple[Exit, ...]) -> tuple[Exit, ...]:
+    """Of those, the ones that started from the same checkpoint and whose step, or this one's, is not known.
+
+    Where both steps are known they are compared themselves: a difference is progress, or less of it, and no repetition.
+    """
+    unplaced = [each for each in earlier if each.step is None or exit_.step is None]
+    return tuple(each for each in unplaced if each.checkpoint_step == exit_.checkpoint_step)
 
 
 def earlier_oom_at_step(exit_: Exit, job: JobEvidence, topology_version: int) -> tuple[Exit, ...]:

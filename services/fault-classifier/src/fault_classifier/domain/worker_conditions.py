@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fault_classifier.domain.evidence import Exit
-from fault_classifier.domain.recurrence import earlier_oom_at_step, earlier_same_exception, was_killed
+from fault_classifier.domain.recurrence import earlier_oom_at_step, earlier_same_exception, was_killed, without_progress
 from fault_classifier.domain.rule import Case, Match
 from fault_classifier.domain.signal_number import SignalNumber, signal_name
 from fault_classifier.domain.victim import victim_reason
@@ -89,10 +89,8 @@ def repeated_exception(exit_: Exit, case: Case) -> Match | None:
                 ),
                 evidence_ids=_ids(exit_, *same_step),
             )
-    # Where both steps are known and differ, the job got further or less far: that is no repetition.
-    unplaced = [each for each in earlier if each.step is None or exit_.step is None]
-    still = [each for each in unplaced if each.checkpoint_step == exit_.checkpoint_step]
-    if len(still) != len(unplaced) or len(still) + 1 < case.policy.occurrences_min:
+    still = without_progress(exit_, earlier)
+    if len(still) + 1 < case.policy.occurrences_min:
         return None
     return Match(
         sentence=(
@@ -143,11 +141,11 @@ def python_exception(exit_: Exit, case: Case) -> Match | None:
         return None
     earlier = earlier_same_exception(exit_, case.job, case.generation.topology_version)
     times = f"it was seen {len(earlier)} times before, not at this step" if earlier else "it was not seen before"
-    # What is said here must be what the repetition rule will do.
-    needed = max(1, case.policy.occurrences_min - 1 - len(earlier))
+    # What is promised here is what `repeated_exception` will do.
     if exit_.step is not None:
         outlook = "the same exception at the same step again will end the job"
     else:
+        needed = case.policy.occurrences_min - 1 - len(without_progress(exit_, earlier))
         outlook = f"steps are not known; {needed} more without checkpoint progress will end the job"
     return Match(
         sentence=f"{_who(exit_)} raised {_shown(exit_)}{_at(exit_)}; {times}; {outlook}",

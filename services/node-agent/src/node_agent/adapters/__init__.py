@@ -1,1 +1,1 @@
-"""TODO."""
+"""What the agent does with processes, files, sockets and the terminal."""

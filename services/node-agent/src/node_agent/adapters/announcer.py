@@ -1,4 +1,4 @@
-"""application.ports.Announcer on the terminal that the ranks' output goes to, so that lines never mix."""
+"""application.control_ports.Announcer on the terminal that the ranks' output goes to, so that lines never mix."""
 
 from __future__ import annotations
 

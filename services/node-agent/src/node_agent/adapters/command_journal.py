@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from node_agent.application.ports import JournalEntry
+from node_agent.application.control_ports import JournalEntry
 from node_agent.domain.fence import NOTHING_SEEN, FencePoint
 
 ENTRIES_MAX = 10_000
@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS operation (
 
 
 class SqliteCommandJournal:
-    """application.ports.CommandJournal.
+    """application.control_ports.CommandJournal.
 
     Raises:
         OSError: the file cannot be created or is no journal.

@@ -11,7 +11,7 @@ import socket
 
 
 class ReservedPort:
-    """application.ports.MasterPort."""
+    """application.control_ports.MasterPort."""
 
     def __init__(self) -> None:
         self._socket = _reserve()

@@ -42,7 +42,7 @@ def compile_pattern(pattern: str) -> Any:
     if len(pattern) > PATTERN_CHARS_MAX:
         raise PatternRefused(f"the pattern has {len(pattern)} characters; at most {PATTERN_CHARS_MAX} are accepted")
     try:
-        text = in_re2_syntax(pattern).encode()
+        text = in_re2_syntax(pattern)
         compiled = re2.compile(text, re2_options(PATTERN_MEMORY_BYTES))
     except UnicodeEncodeError as error:
         raise PatternRefused(f"the pattern has a lone surrogate at character {error.start + 1}") from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import IO, Any
 
+from node_agent.adapters.process_sweep import send
 from node_agent.application.ports import StandbyReport
 from worker_link.bootstrap import STUB
 from worker_link.frames import FrameError, FrameReader, encode
@@ -140,7 +142,7 @@ class NurseryClient:
         try:
             async with asyncio.timeout(FORK_TIME_S_MAX):
                 async with self._sending:
-                    await self._send(frame, fds)
+                    await self._send_whole(frame, fds)
                 reply = await answer
         except TimeoutError:
             self.kill(f"no answer to a fork order in {FORK_TIME_S_MAX:.0f} s")
@@ -153,6 +155,14 @@ class NurseryClient:
         if reply.get("type") != "forked":
             raise NurseryError(str(reply.get("reason", "refused")))
         return int(reply["pid"]), int(reply["start_ticks"])
+
+    async def _send_whole(self, frame: bytes, fds: Sequence[int]) -> None:
+        try:
+            await self._send(frame, fds)
+        except asyncio.CancelledError:
+            # Only when its buffer was full: half a frame may be out, and nothing after it could be understood.
+            self.kill("an order was interrupted half-way")
+            raise
 
     async def _send(self, frame: bytes, fds: Sequence[int]) -> None:
         assert self._socket is not None
@@ -213,6 +223,9 @@ class NurseryClient:
                 order = self._orders.get(message["id"])
                 if order is not None and not order.done():
                     order.set_result(message)
+                elif message["type"] == "forked":
+                    # Whoever ordered it has been cancelled meanwhile: nobody would ever stop it.
+                    send(int(message["pid"]), signal.SIGKILL)
             case "exited":
                 rss = message.get("max_rss_kib")
                 status = ExitStatus(

@@ -64,7 +64,7 @@ class _Unreadable(Exception):
 
 
 def in_re2_syntax(pattern: str) -> str:
-    """Rewrite what Python's `re` spells differently: `{,n}` (to RE2 fixed text) and `\\Z` (to RE2 an error)."""
+    r"""Rewrite what Python's `re` spells differently: `{,n}` (to RE2 fixed text) and `\Z` (to RE2 an error)."""
     parts: list[str] = []
     at = 0
     while at < len(pattern):
@@ -131,7 +131,7 @@ def anchored_tail(pattern: str) -> AnchoredTail | None:
 
 
 def may_take_newline(pattern: str) -> bool:
-    """Whether the pattern can match a newline: HyperPod's lines end with theirs, and `\\s` may mean that one."""
+    r"""Whether the pattern can match a newline: HyperPod's lines end with theirs, and `\s` may mean that one."""
     return _TAKES_NEWLINE.search(pattern) is not None
 
 
@@ -224,13 +224,13 @@ def _class_end(pattern: str, at: int) -> int:
 
 def _required_of(branches: list[list[_Item]]) -> frozenset[str] | None:
     """One text of each alternative; None when an alternative has none, or when they are too many."""
-    union: frozenset[str] = frozenset()
+    union: set[str] = set()
     for branch in branches:
-        candidates = list(_candidates(branch))
+        candidates = sorted(_candidates(branch), key=_worth)
         if not candidates:
             return None
-        union |= max(candidates, key=_worth)
-    return union if len(union) <= LITERALS_MAX else None
+        union.update(candidates[-1])
+    return frozenset(union) if len(union) <= LITERALS_MAX else None
 
 
 def _candidates(branch: list[_Item]) -> Iterator[frozenset[str]]:
@@ -253,4 +253,4 @@ def _candidates(branch: list[_Item]) -> Iterator[frozenset[str]]:
 
 def _worth(texts: frozenset[str]) -> tuple[int, int]:
     """Longer texts filter more; fewer cost less."""
-    return min(min(map(len, texts)), LITERAL_CHARS_MAX), -len(texts)
+    return min(LITERAL_CHARS_MAX, *map(len, texts)), -len(texts)

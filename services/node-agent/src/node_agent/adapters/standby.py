@@ -60,7 +60,7 @@ class Standby:
         return self._client.pid if self._client is not None else None
 
     def start(self, env: Mapping[str, str]) -> asyncio.Task[StandbyReport]:
-        """Begin to start one; the task's result says whether it is ready, with the notice to show. It does not raise."""
+        """Begin to start one; the task's result says whether it is ready, and what to tell. It does not raise."""
         self._starting = asyncio.create_task(self._start(dict(env)), name="nursery-start")
         return self._starting
 

@@ -17,7 +17,7 @@ from signal import SIGTERM, Signals
 from node_agent.adapters.error_file import read_worker_error
 from node_agent.adapters.nursery import ExitStatus
 from node_agent.adapters.oom_evidence import OomEvidence, OomVerdict
-from node_agent.adapters.process_sweep import kill_all, send
+from node_agent.adapters.process_sweep import kill_all
 from node_agent.adapters.spawn import reap
 from node_agent.adapters.standby import DEFAULT_PRELOAD, Standby
 from node_agent.adapters.terminal import Terminal
@@ -103,6 +103,10 @@ class ProcessWorkers:
         except OSError:  # it ended and was reaped by the nursery; its message is on the way
             self._on_dead(record)
             return
+        row = read_process(pid)
+        if row is None or row.start_ticks != record.handle.start_ticks:  # reaped, and the pid is another's already
+            self._on_dead(record)
+            return
         asyncio.get_running_loop().add_reader(record.pidfd, self._on_dead, record)
 
     def _on_dead(self, record: WorkerRecord) -> None:
@@ -184,9 +188,9 @@ class ProcessWorkers:
         for record in records:
             if record.exit is None:
                 record.stopping = True
-                send(record.handle.pid, first_signal)
+                record.send(first_signal)
                 # A stopped process (SIGSTOP) takes no signal but SIGKILL until it is continued.
-                send(record.handle.pid, signal.SIGCONT)
+                record.send(signal.SIGCONT)
         if grace_s > 0 and first_signal != signal.SIGKILL:
             await self._wait_ended(records, grace_s)
         adopters = {os.getpid()}
@@ -245,7 +249,7 @@ class ProcessWorkers:
     def signal(self, handle: WorkerHandle, number: int) -> bool:
         """See the port."""
         record = self._records.get(handle.pid)
-        return record is not None and record.handle == handle and record.exit is None and send(handle.pid, number)
+        return record is not None and record.handle == handle and record.send(number)
 
     def stderr_tail(self, rank: int) -> tuple[str, ...]:
         """See the port."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 from dataclasses import dataclass, field
 
@@ -29,6 +30,16 @@ class WorkerRecord:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     unknown_timer: asyncio.TimerHandle | None = None
     started_monotonic_s: float = 0.0
+
+    def send(self, number: int) -> bool:
+        """One signal to the worker alone, by pidfd, so never to a stranger with its pid; False: it has ended."""
+        if self.pidfd is None or self.exit is not None:
+            return False
+        try:
+            signal.pidfd_send_signal(self.pidfd, number)
+        except ProcessLookupError:
+            return False
+        return True
 
     def prey(self) -> Prey:
         """As the sweep wants it."""

@@ -64,7 +64,9 @@ class AgentLife:
         start: the command that the present group was started by.
         handles: workers of the present group, the ended ones too: what they left behind has to be cleaned up.
         first_failure: the exit that broke the newest group that broke.
+        leaving: a signal told the agent to go; whoever waits for something in order to start ranks gives up.
         exit_code: how `phalanx run` will end, once it is known; `ended` tells when.
+        farewell: why it ends, for AgentLeft.
     """
 
     identity: AgentIdentity
@@ -78,9 +80,10 @@ class AgentLife:
     start: StartWorkers | None = None
     handles: list[WorkerHandle] = field(default_factory=list)
     first_failure: WorkerExit | None = None
+    leaving: asyncio.Event = field(default_factory=asyncio.Event)
     exit_code: ExitCode | int | None = None
+    farewell: str = ""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    on_transition: Callable[[Transition], None] = lambda _transition: None
 
     def advance(self, event: AgentEvent) -> Transition:
         """Go where the table says.
@@ -90,17 +93,11 @@ class AgentLife:
         """
         transition = step(self.phase, event)
         self.phase = transition.after
-        self.on_transition(transition)
         return transition
 
-    def end(self, exit_code: ExitCode | int) -> None:
+    def end(self, exit_code: ExitCode | int, farewell: str) -> None:
         """The life is over; the first reason counts."""
         if self.exit_code is None:
             self.exit_code = exit_code
+            self.farewell = farewell
         self.ended.set()
-
-    def restarts_text(self) -> str:
-        """`restart 2 of at most 3`, for the terminal; empty for a first start."""
-        if self.start is None or self.start.restart_count == 0:
-            return ""
-        return f"restart {self.start.restart_count}"

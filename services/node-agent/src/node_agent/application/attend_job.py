@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack
 
 from node_agent.application.agent_life import AgentLife
 from node_agent.application.catch_up import CatchUp
+from node_agent.application.control_ports import Announcer
 from node_agent.application.obey_commands import COMMANDS, CommandIntake
-from node_agent.application.ports import Announcer
 from node_agent.application.report_agent import AgentReporter
 from node_agent.domain.agent_state import AgentEvent
 from node_agent.domain.job_end import ExitCode
@@ -58,6 +58,7 @@ class JobAttendance:
             self._reporter.report()
             await self._until_ended()
         assert life.exit_code is not None, "ended is set together with the code"
+        self._reporter.leave(life.farewell)
         return int(life.exit_code)
 
     async def _until_ended(self) -> None:
@@ -92,8 +93,7 @@ class JobAttendance:
         if admission.admitted is False:
             self._announcer.say(f"the planner does not take this node into the job: {admission.reason}")
             self._life.advance(AgentEvent.LEAVE)
-            self._reporter.leave(f"not admitted: {admission.reason}"[:2_048])
-            self._life.end(ExitCode.BAD_SETTINGS)
+            self._life.end(ExitCode.BAD_SETTINGS, f"not admitted: {admission.reason}")
 
     async def _watch_connection(self) -> None:
         away = False

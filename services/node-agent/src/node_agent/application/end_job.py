@@ -5,7 +5,8 @@ from __future__ import annotations
 from fault_contracts.commands import EndJob
 from fault_contracts.recovery import JobOutcome
 from node_agent.application.agent_life import AgentLife
-from node_agent.application.ports import Announcer, WorkerExit
+from node_agent.application.control_ports import Announcer
+from node_agent.application.ports import WorkerExit
 from node_agent.application.stop_workers import WorkerStop
 from node_agent.domain.agent_state import AgentEvent
 from node_agent.domain.job_end import exit_code_of, headline
@@ -31,7 +32,7 @@ class JobEnd:
         await self._stop.stop_group(AgentEvent.LEAVE, grace_s=self._life.spec.stop_grace_s)
         for line in self._story(command):
             self._announcer.say(line)
-        self._life.end(exit_code_of(command.outcome))
+        self._life.end(exit_code_of(command.outcome), f"the job ended: {command.outcome}")
 
     def _story(self, command: EndJob) -> list[str]:
         lines = [headline(command.outcome)]

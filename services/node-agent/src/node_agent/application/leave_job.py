@@ -1,4 +1,4 @@
-"""A signal told the agent to go: ranks end gracefully, a second signal ends them at once, and the planner is told."""
+"""A signal told the agent to go: ranks end gracefully, and a second signal ends them at once."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 from signal import Signals
 
 from node_agent.application.agent_life import AgentLife
-from node_agent.application.ports import Announcer, WorkerProcesses
-from node_agent.application.report_agent import AgentReporter
+from node_agent.application.control_ports import Announcer
+from node_agent.application.ports import WorkerProcesses
 from node_agent.domain.agent_state import AgentEvent, TransitionRefused
 
 
@@ -18,14 +18,12 @@ class Leave:
         self,
         life: AgentLife,
         processes: WorkerProcesses,
-        reporter: AgentReporter,
         announcer: Announcer,
         *,
         shutdown_timeout_s: float,
     ) -> None:
         self._life = life
         self._processes = processes
-        self._reporter = reporter
         self._announcer = announcer
         self._shutdown_timeout_s = shutdown_timeout_s
         self._leaving: asyncio.Task[None] | None = None
@@ -54,9 +52,9 @@ class Leave:
         except TransitionRefused:
             # The job's end is being carried out already; its exit code counts.
             return
+        self._life.leaving.set()
         await self._processes.stop(running, grace_s=self._shutdown_timeout_s)
-        self._reporter.leave(f"{number.name} to the agent")
-        self._life.end(128 + number)
+        self._life.end(128 + number, f"{number.name} to the agent")
 
     async def _kill(self) -> None:
         await self._processes.stop(self._processes.running(), grace_s=0.0)

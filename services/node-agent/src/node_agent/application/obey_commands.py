@@ -10,9 +10,9 @@ from fault_contracts.commands import Command, EndJob, StartWorkers, StopWorkers
 from fault_contracts.envelope import Envelope, EnvelopeError, open_envelope
 from fault_contracts.payload import Payload
 from node_agent.application.agent_life import AgentLife
+from node_agent.application.control_ports import Announcer, CommandJournal, JournalEntry
 from node_agent.application.end_job import JobEnd
 from node_agent.application.outgoing import Outgoing
-from node_agent.application.ports import Announcer, CommandJournal, JournalEntry
 from node_agent.application.start_workers import TableGap, WorkerStart
 from node_agent.application.stop_workers import WorkerStop
 from node_agent.domain.agent_state import TransitionRefused

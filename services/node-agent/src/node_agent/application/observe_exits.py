@@ -5,8 +5,9 @@ from __future__ import annotations
 from fault_contracts.agent import AgentPhase, WorkerExited, WorkersCompleted
 from fault_contracts.agent import WorkerError as ReportedError
 from node_agent.application.agent_life import AgentLife
+from node_agent.application.control_ports import Announcer
 from node_agent.application.outgoing import Outgoing
-from node_agent.application.ports import Announcer, WorkerError, WorkerExit
+from node_agent.application.ports import WorkerError, WorkerExit
 from node_agent.application.stop_workers import exit_status
 from node_agent.domain.agent_state import AgentEvent
 from node_agent.domain.worker_group import EndKind

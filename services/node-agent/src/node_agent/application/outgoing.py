@@ -13,7 +13,7 @@ from typing import Any
 from fault_contracts.envelope import Envelope, seal
 from fault_contracts.payload import Payload
 from node_agent.application.agent_life import AgentIdentity
-from node_agent.application.ports import EventOutbox
+from node_agent.application.control_ports import EventOutbox
 from service_kit.ports import Clock
 
 

@@ -6,8 +6,9 @@ import asyncio
 
 from fault_contracts.agent import CheckpointReported, RankLabelsReported, StepReported
 from node_agent.application.agent_life import AgentLife
+from node_agent.application.control_ports import Announcer
 from node_agent.application.outgoing import Outgoing
-from node_agent.application.ports import Announcer, WorkerHandle
+from node_agent.application.ports import WorkerHandle
 from service_kit.ports import Clock
 from worker_link.messages import CheckpointSaved, Hello, RankLabels, RestartRequest, Step, StepPhase
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from fault_contracts.agent import AgentHeartbeat, AgentLeft, AgentReported
 from node_agent.application.agent_life import AgentLife
+from node_agent.application.control_ports import MasterPort
 from node_agent.application.outgoing import Outgoing
-from node_agent.application.ports import MasterPort
 from service_kit.errors import TransientError
 from service_kit.ports import Bus, Clock
 
@@ -66,7 +66,7 @@ class AgentReporter:
                 node_id=identity.node_id,
                 instance_id=identity.instance_id,
                 job_id=identity.job_id,
-                reason=reason,
+                reason=reason[:2_048],
                 left_at=self._clock.now(),
             ),
             urgent=True,

@@ -7,7 +7,8 @@ import asyncio
 from fault_contracts.agent import CommandRefused, WorkersStarted
 from fault_contracts.commands import StartWorkers
 from node_agent.application.agent_life import AgentLife
-from node_agent.application.ports import Announcer, WorkerHandle, WorkerProcesses, WorkerSource, WorkerSpec
+from node_agent.application.control_ports import Announcer
+from node_agent.application.ports import WorkerHandle, WorkerProcesses, WorkerSource, WorkerSpec
 from node_agent.application.stop_workers import WorkerStop
 from node_agent.domain.agent_state import AgentEvent
 from node_agent.domain.progress import Progress
@@ -60,8 +61,12 @@ class WorkerStart:
             topology_version=command.fence.topology_version, first_rank=Rank(specs[0].rank), nproc=row.nproc
         )
         life.progress = Progress(expected=row.nproc)
-        started = await asyncio.gather(*map(self._processes.start, specs), return_exceptions=True)
+        started = await self._all_started(specs)
         life.handles.extend(handle for handle in started if isinstance(handle, WorkerHandle))
+        if life.leaving.is_set():
+            # Told to go while the nursery was still importing; what did start has been missed by that stop.
+            await self._processes.stop(tuple(life.handles), grace_s=0.0)
+            return None
         failures = [failure for failure in started if isinstance(failure, BaseException)]
         if failures:
             return await self._give_up(command, failures)
@@ -80,6 +85,19 @@ class WorkerStart:
             source=source,
             duration_s=took_s,
         )
+
+    async def _all_started(self, specs: list[WorkerSpec]) -> list[WorkerHandle | BaseException]:
+        """Start all at once; when the agent is told to leave, the starts that still wait are given up."""
+        starts = [asyncio.create_task(self._processes.start(spec)) for spec in specs]
+        leaving = asyncio.create_task(self._life.leaving.wait())
+        left: set[asyncio.Task[WorkerHandle]] = set(starts)
+        while left and not leaving.done():
+            _, waiting = await asyncio.wait([*left, leaving], return_when=asyncio.FIRST_COMPLETED)
+            left &= waiting
+        leaving.cancel()
+        for start in left:
+            start.cancel()
+        return await asyncio.gather(*starts, return_exceptions=True)
 
     async def _stand_by(self, command: StartWorkers) -> None:
         if self._life.handles:

@@ -6,7 +6,8 @@ from fault_contracts.agent import AgentPhase, ExitStatus, WorkersStopped
 from fault_contracts.agent import OomKill as ReportedOomKill
 from fault_contracts.commands import StopWorkers
 from node_agent.application.agent_life import AgentLife
-from node_agent.application.ports import Announcer, MasterPort, StopOutcome, WorkerExit, WorkerProcesses
+from node_agent.application.control_ports import Announcer, MasterPort
+from node_agent.application.ports import StopOutcome, WorkerExit, WorkerProcesses
 from node_agent.domain.agent_state import AgentEvent
 
 _PIDS_MAX = 1_024

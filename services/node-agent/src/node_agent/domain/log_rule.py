@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from training_topology.identity import LocalRank, Rank
@@ -192,6 +192,23 @@ class LogRule:
     fault_on_match: bool = False
     cooldown_s: float = 0.0
     checkpoint_kind: str = "model"
+
+    def for_rank(self, *, is_late: bool = False) -> LogRule:
+        """What is judged on each rank by itself.
+
+        Args:
+            is_late: the rank was running already when the rule came: a line of its start may be long past, so its
+                absence says nothing.
+        """
+        if is_late or self.expected_from is ExpectedFrom.ANY:
+            return replace(self, start_cut_off_s=None)
+        return self
+
+    def for_node(self) -> LogRule | None:
+        """What is judged over all ranks of the node: whether any of them printed the line in time."""
+        if self.start_cut_off_s is None or self.expected_from is ExpectedFrom.EACH:
+            return None
+        return replace(self, recurring_s=None, metric=None, fault_on_match=False, stop_pattern=None)
 
     def problems(self) -> tuple[str, ...]:
         """What is wrong with the rule as sentences; empty when it can be used."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""How the planner stores and encodes its records."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""One use case a file: advance a gang, record checkpoints, watch agents, lead."""
