@@ -72,7 +72,7 @@ class PlannerProcess:
         assert self.process is not None
         loop = asyncio.get_running_loop()
         until_s = loop.time() + limit_s
-        while self.process.poll() is None and loop.time() < until_s:
+        while self.process.poll() is None and loop.time() < until_s:  # noqa: ASYNC110 - another process ends
             await asyncio.sleep(0.02)
         return self.process.poll()
 

@@ -18,7 +18,6 @@ from fault_contracts.recovery import (
     TrainingResumed,
 )
 
-
 MESSAGE_LENGTH_MAX = 100
 """Of an exception's message; the whole of it is in the logs."""
 

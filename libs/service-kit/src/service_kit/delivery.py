@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any
 
 from fault_contracts.dead_letter import DeadLettered
-from fault_contracts.envelope import Envelope, EnvelopeError, derived_id, open_envelope, seal
+from fault_contracts.envelope import Envelope, EnvelopeError, open_envelope, seal
 from fault_contracts.payload import LONG_TEXT_MAX, SHORT_TEXT_MAX
 from fault_contracts.subjects import Kind, Subject, SubjectError, parse_subject
 from service_kit.errors import CompareAndSetLost, ContractViolation, PermanentError, TransientError
@@ -107,7 +108,7 @@ def dead_letter(
     now: datetime,
 ) -> Envelope[DeadLettered]:
     """The message about a message. Its id follows from consumer and place, so that it is stored once."""
-    cause_id = f"{stream}:{stream_sequence}" if stream_sequence else derived_id("body", raw.hex()[:20_000])
+    cause_id = f"{stream}:{stream_sequence}" if stream_sequence else blake2b(raw, digest_size=16).hexdigest()
     payload = DeadLettered(
         consumer=consumer[:SHORT_TEXT_MAX],
         subject=subject[:SHORT_TEXT_MAX] or "?",

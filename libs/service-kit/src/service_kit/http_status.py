@@ -70,10 +70,13 @@ class HttpStatus:
         self._open += 1
         try:
             async with asyncio.timeout(REQUEST_LIMIT_S):
-                if self._open > CONNECTIONS_MAX:
-                    writer.write(_response(HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", b"too many connections\n"))
-                else:
-                    writer.write(await self._respond(reader))
+                if self._open > 4 * CONNECTIONS_MAX:
+                    return
+                too_many = self._open > CONNECTIONS_MAX
+                answer = await self._respond(reader)  # read in any case: closing on unread bytes resets the connection
+                if too_many:
+                    answer = _response(HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", b"too many connections\n")
+                writer.write(answer)
                 await writer.drain()
         except (TimeoutError, ConnectionError):
             log.debug("status_request_abandoned")

@@ -74,12 +74,20 @@ class Bus(Protocol):
         ...
 
     async def consume(
-        self, *, durable: str, messages: Sequence[type[Payload]], handler: Handler, from_now: bool = False
+        self,
+        *,
+        durable: str,
+        messages: Sequence[type[Payload]],
+        handler: Handler,
+        from_now: bool = False,
+        reclaim: bool = False,
     ) -> Subscription:
         """Durable pull consumer with explicit acknowledgement over all keys of the given messages.
 
         Deliveries of one key (node or job) are handled in order and one at a time; different keys may interleave.
         Undecodable messages are dead-lettered. `from_now`: a new durable starts with new messages only.
+        `reclaim`: from now on this process is the only reader: what an earlier one had in hand when it was killed comes
+        again at once, not after `ack_wait`. Handlers must be idempotent; delivery counts restart.
         """
         ...
 

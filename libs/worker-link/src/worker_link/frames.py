@@ -14,6 +14,7 @@ MAX_FRAME_BYTES = 64 * 1024
 """Largest JSON text of a frame on the worker socket; a step report is 80 bytes, so this leaves room for labels."""
 
 _LENGTH = struct.Struct(">I")
+_write = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 class FrameError(ValueError):
@@ -36,7 +37,7 @@ def encode(message: Mapping[str, Any], *, max_bytes: int = MAX_FRAME_BYTES) -> b
         MalformedFrame: the message holds something JSON cannot say (NaN included).
     """
     try:
-        body = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+        body = _write(message).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise MalformedFrame(f"message cannot be written as JSON: {error}") from error
     if len(body) > max_bytes:

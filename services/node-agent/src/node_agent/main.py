@@ -212,6 +212,7 @@ def _life(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, c
             base_env=env,
             files=lambda version, local_rank: rank_files(place.log_dir, run_id, version, local_rank),
             terminal=options.terminal,
+            virtual_local_rank=options.virtual_local_rank,
         ),
     )
 

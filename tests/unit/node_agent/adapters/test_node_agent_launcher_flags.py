@@ -8,11 +8,12 @@ import pytest
 from node_agent.adapters.launcher_flags import check_program, parse_launch
 from node_agent.application.ports import ProgramKind
 
-TORCHRUN = (
+WORDS = (
     "nnodes nproc-per-node rdzv-backend rdzv-endpoint rdzv-id rdzv-conf max-restarts monitor-interval start-method "
     "event-log-handler role log-dir redirects tee local-ranks-filter duplicate-stdout-filters duplicate-stderr-filters "
     "node-rank master-addr master-port local-addr logs-specs numa-binding signals-to-handle shutdown-timeout"
-).split()
+)
+TORCHRUN = WORDS.split()
 VALUES = {
     "nnodes": "2",
     "nproc-per-node": "2",
@@ -42,6 +43,12 @@ def test_every_flag_of_torchrun_is_taken_in_both_spellings(flag: str) -> None:
     for spelling in (flag, flag.replace("-", "_")):
         options = parse_launch([f"--{spelling}", value, "train.py"], {})
         assert options.program == "train.py"
+
+
+@pytest.mark.parametrize("switch", ["standalone", "module", "no-python", "run-path", "virtual-local-rank"])
+def test_every_switch_of_torchrun_is_taken_in_both_spellings(switch: str) -> None:
+    for spelling in (switch, switch.replace("-", "_")):
+        assert parse_launch([f"--{spelling}", "train"], {}).program == "train"
 
 
 def test_torchruns_flags_are_all_known_here() -> None:

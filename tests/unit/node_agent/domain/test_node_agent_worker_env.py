@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fault_contracts.commands import CheckpointRef
-from node_agent.domain.worker_env import Generation, WorkerPlace, base_env, worker_args, worker_env
+from node_agent.domain.worker_env import Generation, NoDevice, WorkerPlace, base_env, worker_args, worker_env
 
 PLACE = WorkerPlace(rank=5, local_rank=1, world_size=8, nproc=4, node_rank=1, nnodes=2)
 
@@ -88,3 +88,12 @@ def test_an_error_file_of_somebody_else_is_not_handed_on() -> None:
 
 def test_torchruns_local_rank_macro_in_arguments() -> None:
     assert worker_args(("--rank", "${local_rank}", "x${local_rank}y"), 3) == ("--rank", "3", "x3y")
+
+
+def test_a_virtual_local_rank_sees_its_own_device_as_0() -> None:
+    place = WorkerPlace(rank=5, local_rank=1, world_size=8, nproc=4, node_rank=1, nnodes=2, virtual_local_rank=True)
+    env = worker_env({"CUDA_VISIBLE_DEVICES": "4,6"}, place, generation())
+    assert (env["LOCAL_RANK"], env["CUDA_VISIBLE_DEVICES"], env["RANK"]) == ("0", "6", "5")
+    assert worker_env({}, place, generation())["CUDA_VISIBLE_DEVICES"] == "1"
+    with pytest.raises(NoDevice, match="none for local rank 1"):
+        worker_env({"CUDA_VISIBLE_DEVICES": "4"}, place, generation())

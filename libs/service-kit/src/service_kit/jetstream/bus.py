@@ -22,7 +22,7 @@ from service_kit.jetstream.connection import Connection, NoResponders
 from service_kit.jetstream.consumer import ACK_PENDING_MAX, ACK_WAIT_S, Consumer
 from service_kit.jetstream.dead_letters import DeadLetters
 from service_kit.jetstream.direct_get import last_message, last_messages
-from service_kit.jetstream.durable import ensure_durable
+from service_kit.jetstream.durable import ensure_durable, reclaim_pending
 from service_kit.jetstream.listener import Listener
 from service_kit.jetstream.publisher import Publisher
 from service_kit.jetstream.pull_pump import PullPump
@@ -80,7 +80,13 @@ class JetStreamBus:
             raise
 
     async def consume(
-        self, *, durable: str, messages: Sequence[type[Payload]], handler: Handler, from_now: bool = False
+        self,
+        *,
+        durable: str,
+        messages: Sequence[type[Payload]],
+        handler: Handler,
+        from_now: bool = False,
+        reclaim: bool = False,
     ) -> Subscription:
         """See the port. One server-side consumer per stream, named after the durable and the cluster."""
         filters: dict[Stream, list[str]] = {}
@@ -96,6 +102,8 @@ class JetStreamBus:
             for stream, subjects in filters.items():
                 ensure = _ensurer(self._connection, stream, name, subjects, from_now)
                 await ensure()
+                if reclaim:
+                    await reclaim_pending(self._connection, stream=stream, name=name)
                 pump = PullPump(self._connection, stream=stream, consumer=name, on_message=consumer.take, ensure=ensure)
                 running.pumps.append(pump)
                 await pump.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from service_kit.errors import BusUnavailable
 from service_kit.jetstream.connection import Connection
 from service_kit.jetstream.server_answer import CONSUMER_NOT_FOUND, ServerRefusal
 from service_kit.jetstream.streams import call_api
@@ -54,6 +55,19 @@ async def ensure_durable(
     except ServerRefusal as refusal:
         raise refusal.as_failure() from refusal
     log.info("consumer_created" if there is None else "consumer_updated", stream=stream, consumer=name)
+
+
+async def reclaim_pending(connection: Connection, *, stream: str, name: str) -> None:
+    """Reset a consumer to its acknowledgement floor (nats-server 2.14), so that what a dead reader held comes at once.
+
+    An older server does not know the request; then it comes after ack_wait, which is slower and loses nothing.
+    """
+    try:
+        answer = await call_api(connection, f"CONSUMER.RESET.{stream}.{name}", {})
+    except (ServerRefusal, BusUnavailable) as error:
+        log.warning("consumer_not_reset", stream=stream, consumer=name, error=str(error))
+        return
+    log.debug("consumer_reset", stream=stream, consumer=name, sequence=answer.get("reset_seq"))
 
 
 async def _config(connection: Connection, stream: str, name: str) -> dict[str, Any] | None:

@@ -61,7 +61,13 @@ class MemoryBus:
         return sequence
 
     async def consume(
-        self, *, durable: str, messages: Sequence[type[Payload]], handler: Handler, from_now: bool = False
+        self,
+        *,
+        durable: str,
+        messages: Sequence[type[Payload]],
+        handler: Handler,
+        from_now: bool = False,
+        reclaim: bool = False,  # noqa: ARG002 - here what a killed reader held always comes after ack_wait: the worse case
     ) -> Subscription:
         """See the port."""
         await self._on_the_wire(f"consume {durable}")

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 """Where virtual time begins; any fixed moment does."""
-SPINS_MAX = 100_000
+SPINS_MAX = 20_000
 
 T = TypeVar("T")
 

@@ -45,6 +45,7 @@ class LaunchOptions:
     node_id: str = ""
     node_rank: int | None = None
     role: str = "default"
+    virtual_local_rank: bool = False
     endpoint: str = ""
     nats_url: str = ""
     cluster: str = ""

@@ -96,6 +96,7 @@ def _parser(prog: str) -> _Parser:
     _switch(program, "module", "SCRIPT is a module, as in python -m", short="-m")
     _switch(program, "no-python", "SCRIPT is a program of its own, not Python")
     _switch(program, "run-path", "SCRIPT is run in the prepared interpreter, which is what happens anyway")
+    _switch(program, "virtual-local-rank", "each rank sees its own GPU alone, as device 0, with LOCAL_RANK 0")
     _flag(program, "role", default="default", metavar="NAME", help="ROLE_NAME of the ranks")
     program.add_argument("script", metavar="SCRIPT")
     program.add_argument("script_args", nargs=argparse.REMAINDER, metavar="...", help="arguments of the script")
@@ -219,6 +220,7 @@ def _options(given: argparse.Namespace, environ: Mapping[str, str]) -> LaunchOpt
         node_id=given.node_id,
         node_rank=given.node_rank,
         role=given.role,
+        virtual_local_rank=given.virtual_local_rank,
         endpoint=_endpoint(given),
         nats_url=given.nats_url or environ.get("NATS_URL", ""),
         cluster=given.cluster or environ.get("PHALANX_CLUSTER", "") or "local",

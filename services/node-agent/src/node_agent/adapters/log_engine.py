@@ -24,12 +24,15 @@ PREFILTER_MEMORY_BYTES = 32 << 20
 
 
 def capture_groups(rule: LogRule, compiled: Any) -> tuple[int, int]:
-    """Numbers of the groups for value and path; 0 where there is none."""
-    names = compiled.groupindex
-    if rule.kind in (RuleKind.CHECKPOINT, RuleKind.PROGRESS) and names:
-        return names.get("step", 0), names.get("path", 0)
-    has_path = rule.kind is RuleKind.CHECKPOINT and compiled.groups >= 2
-    return min(compiled.groups, 1), 2 if has_path else 0
+    """Numbers of the groups for value and path; 0 where none is there or wanted."""
+    match rule.kind:
+        case RuleKind.CHECKPOINT | RuleKind.PROGRESS:
+            names = compiled.groupindex
+            if names:
+                return names.get("step", 0), names.get("path", 0)
+            return min(compiled.groups, 1), 2 if compiled.groups >= 2 else 0
+        case RuleKind.METRIC | RuleKind.HANG | RuleKind.FAULT:
+            return min(compiled.groups, 1) if rule.metric is not None else 0, 0
 
 
 class RuleMatcher:
@@ -122,7 +125,9 @@ class RuleMatcher:
         if not wanted:
             return
         try:
-            self._prefilter = re2.compile(_alternation(wanted, ignoring_case), re2_options(PREFILTER_MEMORY_BYTES))
+            self._prefilter = re2.compile(
+                _alternation(wanted, ignoring_case), re2_options(PREFILTER_MEMORY_BYTES, captures=False)
+            )
         except re2.error:  # over the memory limit: slower, and still right
             self._every_line = self._all_bits
             return
@@ -141,12 +146,11 @@ class _Pair:
 
     @classmethod
     def of(cls, index: int, rule: LogRule) -> _Pair:
-        compiled = compile_pattern(rule.pattern)
-        value_group, path_group = capture_groups(rule, compiled)
+        value_group, path_group = capture_groups(rule, compile_pattern(rule.pattern))
         stop = None
         if rule.stop_pattern is not None:
-            stop = Needle.of(rule.stop_pattern, compile_pattern(rule.stop_pattern), rule.mode)
-        own = Needle.of(rule.pattern, compiled, rule.mode)
+            stop = Needle.of(rule.stop_pattern, rule.mode, captures=False)
+        own = Needle.of(rule.pattern, rule.mode, captures=value_group > 0)
         return cls(index=index, own=own, stop=stop, value_group=value_group, path_group=path_group)
 
     def hit(self, line: bytes, clean: bytes, offset: int, *, own: bool, stop: bool) -> LineHit | None:
@@ -159,8 +163,8 @@ class _Pair:
             rule=self.index,
             matched=found is not None,
             stopped=stopped,
-            value=found.group(self.value_group) if found is not None and self.value_group else None,
-            path=found.group(self.path_group) if found is not None and self.path_group else None,
+            value=found[self.value_group] if found is not None and self.value_group else None,
+            path=found[self.path_group] if found is not None and self.path_group else None,
             line=line,
             offset=offset,
         )

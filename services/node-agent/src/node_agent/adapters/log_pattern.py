@@ -33,8 +33,12 @@ class PatternRefused(Exception):
     """A pattern that cannot be run in linear time, or is malformed or too large; the message is for its author."""
 
 
-def compile_pattern(pattern: str) -> Any:
+def compile_pattern(pattern: str, *, captures: bool = True) -> Any:
     """The pattern as a compiled re2 object.
+
+    Args:
+        pattern: as the author wrote it.
+        captures: False when its groups are not asked for, which is faster.
 
     Raises:
         PatternRefused: with the place in the pattern.
@@ -43,7 +47,7 @@ def compile_pattern(pattern: str) -> Any:
         raise PatternRefused(f"the pattern has {len(pattern)} characters; at most {PATTERN_CHARS_MAX} are accepted")
     try:
         text = in_re2_syntax(pattern)
-        compiled = re2.compile(text, re2_options(PATTERN_MEMORY_BYTES))
+        compiled = re2.compile(text, re2_options(PATTERN_MEMORY_BYTES, captures=captures))
     except UnicodeEncodeError as error:
         raise PatternRefused(f"the pattern has a lone surrogate at character {error.start + 1}") from error
     except re2.error as error:
@@ -74,14 +78,15 @@ class Needle:
     takes_newline: bool
 
     @classmethod
-    def of(cls, pattern: str, compiled: Any, mode: MatchMode) -> Needle:
-        """Compile the shortcuts of a pattern."""
+    def of(cls, pattern: str, mode: MatchMode, *, captures: bool) -> Needle:
+        """Compile a pattern and its shortcuts."""
         text = in_re2_syntax(pattern)
         tail = anchored_tail(text)
+        compiled = compile_pattern(text, captures=captures)
         return cls(
             literals=required_literals(text),
             run=compiled.match if mode is MatchMode.MATCH else compiled.search,
-            tail=None if tail is None else compile_pattern(tail.pattern).match,
+            tail=None if tail is None else compile_pattern(tail.pattern, captures=captures).match,
             fixed=b"" if tail is None else tail.fixed.encode(),
             takes_newline=may_take_newline(text),
         )
@@ -99,11 +104,12 @@ class Needle:
         return found
 
 
-def re2_options(memory_bytes: int) -> Any:
+def re2_options(memory_bytes: int, *, captures: bool) -> Any:
     """Quiet, and with a limit on memory."""
     options = re2.Options()
     options.log_errors = False
     options.max_mem = memory_bytes
+    options.never_capture = not captures
     return options
 
 

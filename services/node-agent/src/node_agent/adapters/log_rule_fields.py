@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from node_agent.adapters.log_engine import capture_groups
 from node_agent.adapters.log_pattern import PatternRefused, compile_pattern
 from node_agent.domain.log_rule import (
+    CAPTURING_KINDS,
     ExpectedFrom,
     LogRule,
     LogStream,
@@ -176,7 +177,7 @@ def _capture_problems(rule: LogRule, compiled: Any) -> Iterator[str]:
     value_group, _ = capture_groups(rule, compiled)
     if rule.metric is not None and compiled.groups == 0:
         yield "logPattern captures no metric; put its number in parentheses"
-    if rule.kind in (RuleKind.CHECKPOINT, RuleKind.PROGRESS) and value_group == 0:
+    if rule.kind in CAPTURING_KINDS and value_group == 0:
         yield "logPattern captures no step; put its number in (?P<step>...)"
 
 

@@ -52,6 +52,7 @@ class JobProgram:
     base_env: Mapping[str, str]
     files: Callable[[int, int], RankFiles]
     terminal: Callable[[int], TerminalCopy]
+    virtual_local_rank: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from node_agent.domain.log_rule import LogRule, LogStream, RuleAction
 from node_agent.domain.log_state import LogState
@@ -17,8 +17,7 @@ PATH_CHARS_MAX = 4_096
 """Linux's PATH_MAX; a longer capture is not a path."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LineHit:
+class LineHit(NamedTuple):
     """A line on which a rule's pattern, its stop pattern or both matched.
 
     Attributes:

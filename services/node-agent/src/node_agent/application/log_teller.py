@@ -56,10 +56,8 @@ class LogTeller:
         self._reports = reports
         self.tally = LogTally()
 
-    def tell(self, evaluator: Evaluator, verdict: LogVerdict | None, *, by_line: bool) -> None:
-        """Pass on a verdict, if there is one."""
-        if verdict is None:
-            return
+    def tell(self, evaluator: Evaluator, verdict: LogVerdict, *, by_line: bool) -> None:
+        """Pass on a verdict."""
         self.tally.findings += 1
         finding = LogFinding(
             rule=evaluator.rule.name,

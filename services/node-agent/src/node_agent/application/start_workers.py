@@ -12,7 +12,7 @@ from node_agent.application.ports import WorkerHandle, WorkerProcesses, WorkerSo
 from node_agent.application.stop_workers import WorkerStop
 from node_agent.domain.agent_state import AgentEvent
 from node_agent.domain.progress import Progress
-from node_agent.domain.worker_env import Generation, WorkerPlace, worker_args, worker_env
+from node_agent.domain.worker_env import Generation, NoDevice, WorkerPlace, worker_args, worker_env
 from node_agent.domain.worker_group import WorkerGroup
 from service_kit.ports import Clock
 from training_topology.identity import LocalRank, NodeId, NodeRank, Rank
@@ -53,7 +53,10 @@ class WorkerStart:
         if row is None:
             await self._stand_by(command)
             return None
-        specs = self._specs(command, row)
+        try:
+            specs = self._specs(command, row)
+        except NoDevice as error:
+            return self._refusal(command, str(error))
         life.advance(AgentEvent.START)
         life.start = command
         life.handles.clear()
@@ -110,6 +113,9 @@ class WorkerStart:
     async def _give_up(self, command: StartWorkers, failures: list[BaseException]) -> CommandRefused:
         await self._stop.stop_group(AgentEvent.START_FAILED, grace_s=0.0)
         reasons = "; ".join(dict.fromkeys(f"{failure}" or type(failure).__name__ for failure in failures))
+        return self._refusal(command, reasons)
+
+    def _refusal(self, command: StartWorkers, reasons: str) -> CommandRefused:
         self._announcer.say(f"workers could not be started: {reasons}")
         return CommandRefused(
             node_id=self._life.identity.node_id,
@@ -143,6 +149,7 @@ class WorkerStart:
                 nproc=row.nproc,
                 node_rank=row.node_rank,
                 nnodes=command.nnodes,
+                virtual_local_rank=program.virtual_local_rank,
             )
             specs.append(
                 WorkerSpec(

@@ -19,7 +19,7 @@ from node_agent.application.log_ports import (
 from node_agent.application.log_teller import LogTeller
 from node_agent.application.rank_log import Evaluator, RankLog, StreamView
 from node_agent.domain.line_splitter import Block
-from node_agent.domain.log_rule import LogRule, LogStream, RuleKind
+from node_agent.domain.log_rule import CAPTURING_KINDS, LogRule, LogStream
 from node_agent.domain.log_state import RankLogState, RuleState, combine
 from service_kit.ports import Clock
 from training_topology.identity import LocalRank, Rank
@@ -147,7 +147,9 @@ class WatchLogs:
         for evaluator in self._evaluators():
             due_s = evaluator.deadline_s
             if due_s is not None and due_s <= now_s:
-                self._teller.tell(evaluator, evaluator.pass_time(now_s), by_line=False)
+                verdict = evaluator.pass_time(now_s)
+                if verdict is not None:
+                    self._teller.tell(evaluator, verdict, by_line=False)
         self._find_deadline()
 
     # ------------------------------------------------------------------------------------------- what is known
@@ -207,17 +209,21 @@ class WatchLogs:
         self, evaluator: Evaluator, index: int, hit: LineHit, stream: LogStream, offset: int, now_s: float
     ) -> None:
         """One line for one rule: on its rank, and on the node while that still waits."""
-        unusable = evaluator.state.unusable
-        was_active = evaluator.state.active
+        rule, before = evaluator.rule, evaluator.state
         verdict = evaluator.see(hit, stream, offset, now_s)
-        self._tally.unusable_values += evaluator.state.unusable - unusable
-        self._teller.tell(evaluator, verdict, by_line=True)
-        self._expect(evaluator)
+        if verdict is not None:
+            self._teller.tell(evaluator, verdict, by_line=True)
+        if rule.metric is not None:
+            self._tally.unusable_values += evaluator.state.metric.unusable - before.metric.unusable
+        elif rule.kind in CAPTURING_KINDS and hit.matched and before.active:
+            self._teller.capture(evaluator, hit)
+        if rule.has_line_timers:
+            self._expect(evaluator)
         node = self._node.get(index)
         if node is not None and node.state.active and node.state.matches == 0:
-            self._teller.tell(node, node.see(hit, stream, offset, now_s), by_line=True)
-        if hit.matched and was_active and evaluator.rule.kind in (RuleKind.CHECKPOINT, RuleKind.PROGRESS):
-            self._teller.capture(evaluator, hit)
+            verdict = node.see(hit, stream, offset, now_s)
+            if verdict is not None:
+                self._teller.tell(node, verdict, by_line=True)
 
     def _now_s(self) -> float:
         """Time that stands still while the ranks are suspended."""

@@ -7,7 +7,8 @@ expect a line in time (start cut-off, recurrence), and retire on a stop pattern.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -35,6 +36,9 @@ class RuleKind(StrEnum):
     """The line says that a checkpoint is saved: its step and path are captured."""
     PROGRESS = "progress"
     """The line says that a step is done: its number is captured."""
+
+
+CAPTURING_KINDS = frozenset({RuleKind.CHECKPOINT, RuleKind.PROGRESS})
 
 
 class RuleAction(StrEnum):
@@ -75,17 +79,16 @@ class Operator(StrEnum):
 
     def holds(self, value: float, threshold: float) -> bool:
         """Value OPERATOR threshold."""
-        match self:
-            case Operator.GT:
-                return value > threshold
-            case Operator.LT:
-                return value < threshold
-            case Operator.EQ:
-                return value == threshold
-            case Operator.GTEQ:
-                return value >= threshold
-            case Operator.LTEQ:
-                return value <= threshold
+        return _COMPARISONS[self](value, threshold)
+
+
+_COMPARISONS: Mapping[Operator, Callable[[float, float], bool]] = {
+    Operator.GT: operator.gt,
+    Operator.LT: operator.lt,
+    Operator.EQ: operator.eq,
+    Operator.GTEQ: operator.ge,
+    Operator.LTEQ: operator.le,
+}
 
 
 class NonFinite(StrEnum):
@@ -193,6 +196,11 @@ class LogRule:
     cooldown_s: float = 0.0
     checkpoint_kind: str = "model"
 
+    @property
+    def has_line_timers(self) -> bool:
+        """Whether a line can set a deadline: for the next line, or for a report that a cool-down holds back."""
+        return self.recurring_s is not None or self.cooldown_s > 0
+
     def for_rank(self, *, is_late: bool = False) -> LogRule:
         """What is judged on each rank by itself.
 
@@ -234,6 +242,6 @@ class LogRule:
         if self.kind is RuleKind.FAULT and not self.fault_on_match:
             yield "a fault rule faults on a match; faultOnMatch: false contradicts its kind"
         if self.metric is not None:
-            if self.kind in (RuleKind.CHECKPOINT, RuleKind.PROGRESS):
+            if self.kind in CAPTURING_KINDS:
                 yield f"a {self.kind} rule captures a step and compares nothing; write a metric rule beside it"
             yield from self.metric.problems()

@@ -20,7 +20,11 @@ _STALE = ("PHALANX_CHECKPOINT_STEP", "PHALANX_CHECKPOINT_PATH", "TORCHELASTIC_ER
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPlace:
-    """Where a worker stands. torchrun's group is our node, and all workers have one role."""
+    """Where a worker stands. torchrun's group is our node, and all workers have one role.
+
+    Attributes:
+        virtual_local_rank: torchrun's flag: each worker sees its GPU alone, as device 0, and is told LOCAL_RANK 0.
+    """
 
     rank: int
     local_rank: int
@@ -28,6 +32,11 @@ class WorkerPlace:
     nproc: int
     node_rank: int
     nnodes: int
+    virtual_local_rank: bool = False
+
+
+class NoDevice(ValueError):
+    """CUDA_VISIBLE_DEVICES names fewer devices than there are workers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +72,11 @@ def base_env(inherited: Mapping[str, str], *, nproc_per_node: int) -> tuple[dict
 
 
 def worker_env(base: Mapping[str, str], place: WorkerPlace, generation: Generation) -> dict[str, str]:
-    """The complete environment of one worker."""
+    """The complete environment of one worker.
+
+    Raises:
+        NoDevice: with virtual_local_rank, when there is no device for it.
+    """
     env = dict(base)
     env.update(
         {
@@ -87,10 +100,23 @@ def worker_env(base: Mapping[str, str], place: WorkerPlace, generation: Generati
             "PHALANX_TOPOLOGY_VERSION": str(generation.topology_version),
         }
     )
+    if place.virtual_local_rank:
+        env["LOCAL_RANK"] = "0"
+        env["CUDA_VISIBLE_DEVICES"] = _own_device(base, place.local_rank)
     if generation.checkpoint is not None:
         env["PHALANX_CHECKPOINT_STEP"] = str(generation.checkpoint.step)
         env["PHALANX_CHECKPOINT_PATH"] = generation.checkpoint.path
     return env
+
+
+def _own_device(base: Mapping[str, str], local_rank: int) -> str:
+    visible = base.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return str(local_rank)
+    devices = visible.split(",")
+    if local_rank >= len(devices):
+        raise NoDevice(f"--virtual-local-rank: CUDA_VISIBLE_DEVICES={visible} has none for local rank {local_rank}")
+    return devices[local_rank].strip()
 
 
 def worker_args(args: tuple[str, ...], local_rank: int) -> tuple[str, ...]:

@@ -88,7 +88,9 @@ class RunDuties:
         self._start(self._republish.run(), "republish")
         self._subscriptions.append(await self._bus.listen(messages=[AgentHeartbeat], handler=self._watch.heard))
         self._subscriptions.append(
-            await self._bus.consume(durable=DURABLE, messages=[*EVENTS, CheckpointReported], handler=self.hear)
+            await self._bus.consume(
+                durable=DURABLE, messages=[*EVENTS, CheckpointReported], handler=self.hear, reclaim=True
+            )
         )
 
     async def lay_down(self) -> None:
