@@ -43,7 +43,7 @@ fmt: setup ## format the code and sort the imports
 .PHONY: lint
 lint: setup ## ruff: style, docstrings, banned calls, formatting
 	$(call say,lint)
-	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff check --quiet --output-format concise .
 	@$(BIN)/ruff format --check --quiet . || { echo "lint: not formatted; run: make fmt"; $(BIN)/ruff format --check . | head -20; exit 1; }
 
 .PHONY: types

@@ -32,7 +32,7 @@ if os.path.exists(args.checkpoint):
     model.load_state_dict(saved["model"])
     optimizer.load_state_dict(saved["optimizer"])
     first = saved["step"] + 1
-print(f"rank {rank} of {dist.get_world_size()} starts at step {first}", flush=True)
+print(f"rank {rank} of {dist.get_world_size()} pid {os.getpid()} starts at step {first}", flush=True)
 
 for step in range(first, args.steps + 1):
     inputs = torch.randn(16, 32, generator=torch.Generator().manual_seed(step * 1000 + rank))

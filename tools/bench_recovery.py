@@ -28,6 +28,8 @@ from recovery_bench.contestants import Floor, Run, run_torchrun
 from recovery_bench.events import NotReached
 from recovery_bench.table import Spread, compare, lines, spread, verdict
 
+from service_kit.logging import configure_logging
+
 OUT = Path(".bench/recovery.json")
 NAMES = ("torchrun", "phalanx", "floor")
 
@@ -44,6 +46,10 @@ def main() -> int:
     failures: list[str] = []
     with contextlib.ExitStack() as exits:
         exits.callback(_clean, root, keep=options.keep)
+        # The bus client's log lines; its loggers keep the stream, so it stays open for all runs.
+        configure_logging(
+            service="bench", stream=exits.enter_context((root / "driver.log").open("w", encoding="utf-8"))
+        )
         floor = None
         if "floor" in chosen:
             folder = root / "floor"

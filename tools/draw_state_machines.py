@@ -17,8 +17,8 @@ TARGET = Path(__file__).resolve().parent.parent / "docs" / "state-machines.md"
 
 HEAD = """# State machines
 
-Drawn by `tools/draw_state_machines.py` from the transition tables; do not edit. A move that is not drawn does not exist:
-asking for it is an error that changes nothing.
+Drawn by `tools/draw_state_machines.py` from the transition tables; do not edit. A move that is not drawn does not
+exist.
 
 """
 

@@ -77,11 +77,11 @@ install_torch_cpu() {
 
 echo "setup: installing the locked packages into .venv"
 case "$choice" in
-cuda) "$uv" sync --quiet --frozen --all-packages --extra torch ;;
+cuda) "$uv" sync --quiet --frozen --all-packages --extra demo --extra torch ;;
 cpu)
-    "$uv" sync --quiet --frozen --inexact --all-packages
+    "$uv" sync --quiet --frozen --inexact --all-packages --extra demo
     install_torch_cpu
     ;;
-none) "$uv" sync --quiet --frozen --inexact --all-packages ;;
+none) "$uv" sync --quiet --frozen --inexact --all-packages --extra demo ;;
 esac
 printf '%s\n' "$wanted" > "$stamp"

@@ -19,7 +19,7 @@ def asyncapi_text() -> str:
 class _Plain(yaml.SafeDumper):
     """Without YAML anchors: the same schema twice is written twice."""
 
-    def ignore_aliases(self, data: object) -> bool:
+    def ignore_aliases(self, _data: object) -> bool:
         return True
 
 

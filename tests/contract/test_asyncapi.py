@@ -108,8 +108,6 @@ def test_every_sample_fits_its_published_schema_and_a_broken_one_does_not(docume
     sample = json.loads(path.read_bytes())
     validator = _validator(document, f"{path.parent.name}.{path.stem}")
     assert list(validator.iter_errors(sample)) == []
-    required = document["components"]["schemas"]
-    assert required
     for name in ("data", "id", "subject"):
         assert list(validator.iter_errors({key: value for key, value in sample.items() if key != name})), name
     assert list(validator.iter_errors({**sample, "data": {}})), "an empty payload must not fit"

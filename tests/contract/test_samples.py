@@ -1,4 +1,4 @@
-"""Every message version ever published still decodes, field by field. A sample is never edited; a change is a new version."""
+"""Every message version ever published still decodes, field by field. A sample is never edited: a change is a v2."""
 
 import json
 from pathlib import Path

@@ -1,5 +1,6 @@
 """One real agent process, a real nats-server, and a planner that does what the test says."""
 
+import os
 import signal
 from pathlib import Path
 
@@ -46,8 +47,6 @@ async def test_a_gang_is_started_broken_stopped_started_again_and_ended(
         started = await planner.wait_for(reports.WorkersStarted)
         assert len(started.pids) == 2
 
-        import os
-
         os.kill(started.pids[1], signal.SIGKILL)
         died = await planner.wait_for(reports.WorkerExited)
         assert (died.exit.rank, died.exit.signal, died.ordinal) == (1, signal.SIGKILL, 0)
@@ -55,7 +54,8 @@ async def test_a_gang_is_started_broken_stopped_started_again_and_ended(
         await planner.stop(1)
         stopped = await planner.wait_for(reports.WorkersStopped)
         assert stopped.master_port != here.master_port
-        assert not os.path.exists(f"/proc/{started.pids[0]}")
+        with pytest.raises(ProcessLookupError):
+            os.kill(started.pids[0], 0)
 
         await planner.start(
             2,
@@ -72,7 +72,8 @@ async def test_a_gang_is_started_broken_stopped_started_again_and_ended(
         await planner.end(2, JobOutcome.FAILED_BUDGET, sentence="three restarts are used up")
         assert await node.exit_code() == 1
         assert "three restarts are used up" in node.text
-        await planner.wait_for(reports.AgentReported)
+        left = await planner.wait_for(reports.AgentLeft)
+        assert "failed_budget" in left.reason
 
 
 @pytest.mark.asyncio

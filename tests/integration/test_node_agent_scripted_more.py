@@ -102,7 +102,7 @@ async def test_sigterm_stops_the_ranks_says_so_and_leaves_with_143(
         here = await planner.wait_for(reports.AgentReported)
         await planner.start(1, [here], master_port=here.master_port)
         started = await planner.wait_for(reports.WorkersStarted)
-        await node.wait_line("up", count=2)
+        await node.wait_line("]: up", count=2)
         node.signal(signal.SIGTERM)
         assert await node.exit_code() == 143
         assert gone(started.pids)
@@ -122,7 +122,7 @@ async def test_deaf_ranks_are_killed_by_the_second_signal(
         here = await planner.wait_for(reports.AgentReported)
         await planner.start(1, [here], master_port=here.master_port)
         started = await planner.wait_for(reports.WorkersStarted)
-        await node.wait_line("up", count=2)
+        await node.wait_line("]: up", count=2)
         began_s = time.monotonic()
         node.signal(signal.SIGINT)
         await node.wait_line("SIGINT: stopping 2 ranks")

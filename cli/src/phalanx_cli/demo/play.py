@@ -183,7 +183,10 @@ async def _bug_job(stage: _Stage, faults: list[FaultResult], problems: list[str]
             problems.append(str(error))
         left = await agents.left() if story.ended else {}
         exits.cancel()
-    faults.append(judge_bug(story, BUG_SENTENCE))
+    result = judge_bug(story, BUG_SENTENCE)
+    faults.append(result)
+    if not result.problems:
+        stage.screen.line("end", "no further restart: one retry came to the same end, so the fault is the user's own")
     problems += whole_run_problems(
         story, outcome=JobOutcome.FAILED_USER, incidents=2, left=left, expected=dict.fromkeys(names, FAILED)
     )

@@ -143,7 +143,16 @@ class Story:
             AgentLost(node_id=node, instance_id=self.instance(node), rule_id="agent.absent", sentence=f"{node} is gone")
         )
 
-    def die(self, node: str, rank: int, *, version: int | None = None, step: int | None = None, code: int = 1) -> Step:
+    def die(
+        self,
+        node: str,
+        rank: int,
+        *,
+        version: int | None = None,
+        step: int | None = None,
+        code: int = 1,
+        ago_s: float = 0.0,
+    ) -> Step:
         return self.feed(
             WorkerExited(
                 node_id=node,
@@ -154,7 +163,7 @@ class Story:
                 exit=ExitStatus(rank=rank, local_rank=0, pid=9, exit_code=code),
                 step=step,
                 ran_s=1.0,
-                observed_at=self.now,
+                observed_at=self.now - timedelta(seconds=ago_s),
             )
         )
 

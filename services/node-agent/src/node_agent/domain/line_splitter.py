@@ -44,11 +44,6 @@ class LineSplitter:
         """Finished lines that were longer than a chunk could show whole, cut to LINE_BYTES_MAX."""
         self._is_cut = False
 
-    @property
-    def bytes_taken(self) -> int:
-        """All bytes fed so far."""
-        return self._offset
-
     def feed(self, data: bytes) -> list[Block]:
         """Lines that are whole now, at most two blocks: the line that was begun earlier, and those after it."""
         if not data:

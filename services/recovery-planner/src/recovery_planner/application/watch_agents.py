@@ -84,7 +84,7 @@ class WatchAgents:
         if watched is not None and watched.instance_id == beat.instance_id:
             watched.seen_s = self._clock.monotonic_s()
 
-    def reconnected(self) -> None:
+    async def after_reconnect(self) -> None:
         """Our own connection came back: agents need a moment for theirs, and their silence until now says nothing."""
         now_s = self._clock.monotonic_s()
         self._unsure_until_s = now_s + self._patience.reconnect_grace_s

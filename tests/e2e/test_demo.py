@@ -1,0 +1,57 @@
+"""`phalanx demo` as a user runs it, with fewer faults: real servers, services, agents, torch and kills."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+
+def run_demo(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-P", "-m", "phalanx_cli.main", "demo", "--data-dir", str(folder), *arguments]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=280, check=False)
+
+
+def left_behind(folder: Path) -> list[str]:
+    """Command lines of processes that work in this folder."""
+    mark, found = os.fsencode(str(folder)), []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdecimal() and mark in (command := (entry / "cmdline").read_bytes()):
+                found.append(command.decode(errors="replace"))
+        except OSError:
+            continue  # it ended meanwhile
+    return found
+
+
+def test_a_killed_rank_is_recovered_from_bit_for_bit_and_a_bug_ends_the_second_job(tmp_path: Path) -> None:
+    done = run_demo(tmp_path, "--faults", "kill-rank,bug", "--steps", "140", "--json")
+    assert done.returncode == 0, done.stderr[-4000:]
+    result = json.loads(done.stdout)
+    assert result["held"] is True
+    assert result["weights_identical"] is True
+    killed, bug = result["faults"]
+    assert killed["verdict"] == "platform, process_killed"
+    assert killed["outcome"] == "recovered"
+    assert killed["phases"]["total_s"] > 0
+    assert bug["verdict"] == "user, repeated_exception"
+    assert bug["outcome"] == "failed_user"
+    assert "no further restart" in done.stderr
+    logs = Path(result["logs"])
+    assert (logs / "unfailed.log").is_file()
+    assert list(logs.glob("servers/nats-server.log"))
+    assert not (logs.parent / "work").exists(), "checkpoints go unless --keep is given"
+    assert left_behind(tmp_path) == []
+
+
+def test_options_that_make_no_sense_are_refused_at_once_with_one_line(tmp_path: Path) -> None:
+    for arguments, wanted in ((("--faults", "flood"), "no fault 'flood'"), (("--steps", "5"), "too short")):
+        done = run_demo(tmp_path / "never", *arguments)
+        assert done.returncode == 2
+        assert wanted in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+        assert not (tmp_path / "never").exists()

@@ -1,0 +1,107 @@
+"""Who belongs to the job, and who is refused."""
+
+from planner_story import JOB, Story
+
+from fault_contracts.agent import AgentPhase, JobSpec
+from fault_contracts.commands import StartWorkers
+from fault_contracts.recovery import GangFormed
+from recovery_planner.domain.gang import FORMER_INSTANCES_MAX, Phase, Standing
+from recovery_planner.domain.membership import AgentLost, misfit
+from recovery_planner.domain.policy import Policy
+
+
+def test_gang_forms_with_the_last_agent_and_later_ones_are_spares() -> None:
+    story = Story()
+    story.report("a")
+    assert story.gang.phase is Phase.FORMING
+    story.report("b")
+    start = story.last(StartWorkers)
+    assert (start.fence.topology_version, start.base_version, start.world_size) == (1, 0, 4)
+    assert (start.fence.attempt, start.fence.incident_id) == (0, "")
+    assert start.checkpoint is None
+    story.report("c")
+    assert story.seats() == ["a", "b"]
+    assert story.last(GangFormed).nodes == ("a", "b")
+    assert list(story.gang.members) == ["a", "b", "c"]
+
+
+def test_agent_with_another_command_line_is_refused_with_the_difference() -> None:
+    story = Story()
+    story.report("a")
+    story.report("odd", spec=JobSpec(nnodes=2, nproc_per_node=8))
+    assert "odd" not in story.gang.members
+    assert story.gang.refused["odd"] == "nproc_per_node is 8, the job has 2"
+    assert misfit(story.gang, story.spec) == ""
+    story.report("b")
+    assert story.seats() == ["a", "b"]
+
+
+def test_too_many_agents_are_refused() -> None:
+    story = Story(policy=Policy(members_max=2))
+    for node in ("a", "b", "c"):
+        story.report(node)
+    assert "c" not in story.gang.members
+    assert "admission.full" in story.rules
+
+
+def test_agent_that_leaves_before_the_gang_forms_is_not_counted() -> None:
+    story = Story()
+    story.report("a")
+    story.report("b", spec=JobSpec(nnodes=2, nproc_per_node=1))
+    story.report("c", phase=AgentPhase.SHUTDOWN)
+    assert story.gang.phase is Phase.FORMING, "one that shuts down is no node"
+
+
+def test_lost_before_the_gang_forms() -> None:
+    story = Story(nnodes=3)
+    for node in ("a", "b"):
+        story.report(node)
+    story.lose("a")
+    story.report("c")
+    assert story.gang.phase is Phase.FORMING
+    story.report("d")
+    assert story.seats() == ["b", "c", "d"]
+
+
+def test_report_that_overtook_a_newer_one_changes_nothing() -> None:
+    story = Story().run("a", "b")
+    old = story.reported("a")
+    story.wait(1)
+    story.ports["a"] = 30_000
+    story.report("a", phase=AgentPhase.RUNNING)
+    story.feed(old)
+    assert story.gang.members["a"].master_port == 30_000
+
+
+def test_phase_alone_is_not_worth_a_write() -> None:
+    story = Story().run("a", "b")
+    story.wait(1)
+    assert not story.report("a", phase=AgentPhase.FAULTED).durable
+    story.wait(1)
+    assert story.report("a", phase=AgentPhase.RUNNING, master_port=4_242).durable
+
+
+def test_loss_of_a_former_life_is_no_loss() -> None:
+    story = Story().run("a", "b")
+    old = AgentLost(node_id="a", instance_id=story.instance("a"), rule_id="agent.absent", sentence="gone")
+    story.restart_agent("a")
+    story.stop("b")
+    story.classify()
+    story.start_all()
+    story.feed(old)
+    assert story.gang.phase is Phase.RUNNING
+    assert story.gang.members["a"].standing is Standing.PRESENT
+
+
+def test_former_lives_are_bounded() -> None:
+    story = Story(nnodes=2)
+    for _ in range(FORMER_INSTANCES_MAX + 5):
+        story.restart_agent("a")
+    assert len(story.gang.members["a"].former_instances) == FORMER_INSTANCES_MAX
+
+
+def test_spare_that_restarts_is_still_a_spare() -> None:
+    story = Story().run("a", "b", "s")
+    story.restart_agent("s")
+    assert story.gang.phase is Phase.RUNNING
+    assert story.gang.job_id == JOB
