@@ -1,7 +1,7 @@
-"""Measures the bus on this machine: publish, consume, latency, ask, key-value store and outbox, on a real nats-server.
+"""Measures the bus: publish, consume, latency, ask, key-value store and outbox, against a real nats-server.
 
-Prints a table and writes the same figures to .bench/bus.json. CPU is this process's alone; on a busy machine it is the figure
-that holds, and rates are a floor. `--sync always` makes the server call fsync for each write, as production does.
+Prints a table and writes the same figures to .bench/bus.json. CPU is this process alone; on a busy machine it is what
+holds, and rates are a floor. `--sync always` makes the server call fsync for each write, as production does.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fault_contracts.agent import AgentHeartbeat
 from fault_contracts.registry import Stream, stream_spec
 from phalanx_cli.stack.nats_server import NatsServer, SyncInterval
 from service_kit.errors import BusUnavailable, PermanentError
@@ -16,8 +17,9 @@ from service_kit.jetstream.bus import JetStreamBus
 from service_kit.jetstream.connection import connect
 from service_kit.jetstream.direct_get import last_message
 from service_kit.jetstream.streams import _ensure, call_api, ensure_streams, stream_config
+from service_kit.ports import Delivery
 from service_kit.settings import BusSettings, Storage
-from service_kit.testing.messages import a_step
+from service_kit.testing.messages import a_heartbeat, a_step
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.integration]
 
@@ -51,12 +53,14 @@ async def test_no_server_within_the_limit_is_one_clear_error(fresh_nats: NatsSer
 class StrictServer(NatsServer):
     """Knows `boss`, who may do everything, and `guest`, who may neither publish events nor read streams."""
 
+    guest_password = "guest"
+
     @property
     def config(self) -> dict[str, Any]:
         guest = {"publish": {"deny": ["phx.evt.>", "$JS.API.DIRECT.>"]}}
         users = [
             {"user": "boss", "password": "boss"},
-            {"user": "guest", "password": "guest", "permissions": guest},
+            {"user": "guest", "password": self.guest_password, "permissions": guest},
         ]
         return {**super().config, "authorization": {"users": users}, "no_auth_user": "boss"}
 
@@ -92,6 +96,50 @@ async def test_wrong_credentials_fail_at_once(strict_nats: StrictServer) -> None
     with pytest.raises(PermanentError, match="refused us"):
         await connect(strict_nats.as_user("boss", "wrong"), name="stranger")
     assert time.monotonic() - started_s < 2.0
+
+
+async def test_a_server_that_forgot_us_is_asked_until_it_knows_us_again(strict_nats: StrictServer) -> None:
+    guest = await connect(strict_nats.as_user("guest", "guest"), name="guest")
+    bus = JetStreamBus(guest, cluster=CLUSTER)
+    heard: list[str] = []
+
+    async def on_beat(delivery: Delivery) -> None:
+        heard.append(delivery.envelope.id)
+
+    await bus.listen(messages=[AgentHeartbeat], handler=on_beat)
+    strict_nats.guest_password = "changed"
+    strict_nats.kill()
+    await asyncio.to_thread(strict_nats.start)
+    await asyncio.sleep(1.0)
+    assert not guest.is_connected
+    assert not guest.closed.is_set(), "nats-py would have given up for good"
+    strict_nats.guest_password = "guest"
+    strict_nats.kill()
+    await asyncio.to_thread(strict_nats.start)
+    assert await guest.wait_connected(5.0)
+    boss = await connect(settings_for(strict_nats), name="boss")
+    await JetStreamBus(boss, cluster=CLUSTER).publish(a_heartbeat(1))
+    async with asyncio.timeout(2):
+        while not heard:  # noqa: ASYNC110 - lies behind a port
+            await asyncio.sleep(0.01)
+    await guest.close()
+    await boss.close()
+
+
+@pytest.mark.parametrize("word", ["Slow Consumer", "User Authentication Expired", "maximum connections exceeded"])
+async def test_an_error_line_of_the_server_is_a_reconnect_not_the_end(fresh_nats: NatsServer, word: str) -> None:
+    opened = await connect(settings_for(fresh_nats), name="told-off")
+    back = asyncio.Event()
+
+    async def on_reconnected() -> None:
+        back.set()
+
+    opened.on_reconnected(on_reconnected)
+    await opened.client._process_err(f"'{word}'")
+    await asyncio.wait_for(back.wait(), 5)
+    assert opened.is_connected
+    assert not opened.closed.is_set()
+    await opened.close()
 
 
 async def test_streams_are_made_by_whoever_comes_first_and_kept_as_they_are(fresh_nats: NatsServer) -> None:

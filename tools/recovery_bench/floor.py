@@ -16,6 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from recovery_bench import training
+from worker_link.store_wait import wait_for_store
 
 WORLD_SIZE = 4
 
@@ -51,6 +52,7 @@ def fork_rank(rank: int, port: int) -> int:
             MASTER_ADDR="127.0.0.1",
             MASTER_PORT=str(port),
         )
+        wait_for_store(os.environ)  # else the floor would pay for ranks that come before rank 0, and not be one
         training.run()
     finally:
         os._exit(1)

@@ -22,6 +22,7 @@ from node_agent.adapters.terminal import Terminal
 from node_agent.domain.job_end import ExitCode
 from node_agent.main import job_id_of, run_launcher
 from node_agent.settings import AgentSettings
+from phalanx_cli.commands.run_folders import remove_old_runs
 from phalanx_cli.stack.errors import StackError
 from phalanx_cli.stack.probes import nats_problem
 from phalanx_cli.stack.stack import Stack
@@ -81,6 +82,7 @@ async def _run(options: LaunchOptions, settings: AgentSettings, terminal: Termin
     terminal.notice("starting nats-server, Valkey and the services of this run")
     run_name = f"{job_id}-{os.getpid()}" if options.job_id else job_id
     folder = options.data_dir / "runs" / folder_name(run_name)
+    remove_old_runs(options.data_dir / "runs")
     redis_url = os.environ.get("REDIS_URL") or None
     async with Stack(folder, settings.cluster, redis_url=redis_url, nats_listen=listen) as stack:
         terminal.notice(f"they are up after {time.monotonic() - began_s:.1f} s; their logs: {folder / 'logs'}")

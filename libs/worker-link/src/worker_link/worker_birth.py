@@ -17,6 +17,7 @@ from typing import NoReturn
 from worker_link.bootstrap import register_stack_dumps
 from worker_link.linux import die_with_parent, name_process
 from worker_link.program import run_program
+from worker_link.store_wait import wait_for_store
 
 EXIT_NOT_STARTED = 127
 """As a shell: the program could not be run at all."""
@@ -52,6 +53,7 @@ def become_worker(birth: Birth) -> NoReturn:
         _become_executable(birth)
     register_stack_dumps(birth.stacks_fd)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    wait_for_store(birth.env)
     run_program(birth.kind, birth.program, birth.args)
 
 

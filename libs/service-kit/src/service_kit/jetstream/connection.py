@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from nats.aio.client import Client, Server
+from nats.aio.client import Server
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
@@ -24,6 +24,7 @@ from nats.errors import TimeoutError as NatsTimeoutError
 
 from service_kit.errors import BusUnavailable, PermanentError
 from service_kit.jetstream.client_options import CLOSE_LIMIT_S, RECONNECT_WAIT_S, client_options, shown_url
+from service_kit.jetstream.patient_client import PatientClient
 from service_kit.logging import get_logger
 from service_kit.metrics import BUS_CONNECTED, MESSAGES_DROPPED, RECONNECTS
 from service_kit.settings import BusSettings
@@ -47,7 +48,7 @@ class Connection:
 
     def __init__(self, *, name: str, seed: int) -> None:
         self.name = name
-        self.client = Client()
+        self.client = PatientClient()
         self.closed = asyncio.Event()
         self._up = asyncio.Event()
         self._closing = False

@@ -51,6 +51,7 @@ class Consumer:
         self._name = name
         self._handler = handler
         self._dead_letters = dead_letters
+        self._handled = metrics.HANDLED.labels(consumer=name, outcome="ok")
         self._work: KeyedWork[_Held] = KeyedWork(self._process)
         self._held: dict[tuple[str, int], _Held] = {}
         self._stopping = asyncio.Event()
@@ -121,7 +122,7 @@ class Consumer:
         while True:
             failure = await self._try_once(held, tries)
             if failure is None:
-                metrics.HANDLED.labels(consumer=self._name, outcome="ok").inc()
+                self._handled.inc()
                 return ACK
             verdict = judge_failure(failure, tries=tries)
             log_failure = log.exception if is_bug(failure) else log.warning
@@ -161,7 +162,7 @@ class Consumer:
         except Exception as error:  # noqa: BLE001 - every failure is judged: none is silent, none stops the consumer
             return error
         finally:
-            metrics.HANDLER_SECONDS.labels(consumer=self._name, message=message).observe(loop.time() - started_s)
+            metrics.observe_handler(self._name, message, loop.time() - started_s)
         return None
 
     async def _bury(self, held: _Held, verdict: GiveUp, tries: int) -> bytes:

@@ -30,6 +30,7 @@ class Listener:
         self._name = name
         self._handler = handler
         self._dead_letters = dead_letters
+        self._handled = metrics.HANDLED.labels(consumer=name, outcome="ok")
         self._work: KeyedWork[Msg] = KeyedWork(self._process)
         self._subscriptions: list[Subscription] = []
 
@@ -66,11 +67,11 @@ class Listener:
                 await self._handler(
                     Delivery(envelope=envelope, subject=msg.subject, stream_sequence=stream_sequence, deliveries=1)
                 )
-            metrics.HANDLED.labels(consumer=self._name, outcome="ok").inc()
+            self._handled.inc()
         except Exception as failure:  # noqa: BLE001 - every failure is judged: none is silent, none stops the listener
             await self._failed(msg, failure, headers.get("Nats-Stream", ""), stream_sequence)
         finally:
-            metrics.HANDLER_SECONDS.labels(consumer=self._name, message=message).observe(loop.time() - started_s)
+            metrics.observe_handler(self._name, message, loop.time() - started_s)
 
     async def _failed(self, msg: Msg, failure: Exception, stream: str, stream_sequence: int | None) -> None:
         metrics.HANDLED.labels(consumer=self._name, outcome="failed").inc()

@@ -119,7 +119,8 @@ def _reason(pattern: str, error: Exception) -> str:
     complaint = raw.decode(errors="replace") if isinstance(raw, bytes) else str(raw)
     parsed = _RE2_ERROR.match(complaint)
     fragment = parsed["fragment"] if parsed else None
-    at = in_re2_syntax(pattern).find(fragment) if fragment else -1
+    text = in_re2_syntax(pattern)
+    at = text.find(fragment) if fragment and fragment != text else -1
     place = f" at character {at + 1}" if at >= 0 else ""
     hint = ""
     if fragment and fragment.startswith(("(?=", "(?!", "(?<")):

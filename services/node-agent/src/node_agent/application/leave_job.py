@@ -8,6 +8,7 @@ from signal import Signals
 from node_agent.application.agent_life import AgentLife
 from node_agent.application.control_ports import Announcer
 from node_agent.application.ports import WorkerProcesses
+from node_agent.application.stop_workers import counted
 from node_agent.domain.agent_state import AgentEvent, TransitionRefused
 
 
@@ -42,7 +43,7 @@ class Leave:
         running = self._processes.running()
         if running:
             self._announcer.say(
-                f"{number.name}: stopping {len(running)} ranks (up to {self._shutdown_timeout_s:g} s; "
+                f"{number.name}: stopping {counted(len(running))} (up to {self._shutdown_timeout_s:g} s; "
                 "once more to kill them at once)"
             )
         else:

@@ -8,7 +8,7 @@ from node_agent.application.agent_life import AgentLife
 from node_agent.application.control_ports import Announcer
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.ports import WorkerError, WorkerExit
-from node_agent.application.stop_workers import exit_status
+from node_agent.application.stop_workers import counted, exit_status
 from node_agent.domain.agent_state import AgentEvent
 from node_agent.domain.worker_group import EndKind
 from service_kit.ports import Clock
@@ -93,7 +93,7 @@ class ExitObserver:
             urgent=True,
         )
         life.advance(AgentEvent.ALL_COMPLETED)
-        self._announcer.say(f"all {life.group.nproc} ranks of this node finished")
+        self._announcer.say(f"this node is through: {counted(life.group.nproc)} ended with exit code 0")
 
 
 def reported_error(error: WorkerError) -> ReportedError:

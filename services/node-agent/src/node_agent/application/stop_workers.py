@@ -26,6 +26,11 @@ def exit_status(ended: WorkerExit) -> ExitStatus:
     )
 
 
+def counted(ranks: int) -> str:
+    """`1 rank`, `2 ranks`."""
+    return "1 rank" if ranks == 1 else f"{ranks} ranks"
+
+
 class WorkerStop:
     """The use case behind StopWorkers."""
 
@@ -44,7 +49,7 @@ class WorkerStop:
         running = len(self._processes.running())
         outcome = await self.stop_group(AgentEvent.STOP, grace_s=command.grace_s)
         if running:
-            self._announcer.say(f"stopped {running} ranks in {outcome.took_s:.2f} s: {command.reason.sentence}")
+            self._announcer.say(f"stopped {counted(running)} in {outcome.took_s:.2f} s: {command.reason.sentence}")
         self._life.topology_version = max(self._life.topology_version, command.fence.topology_version)
         stuck = [handle.pid for handle in outcome.unkillable] + list(outcome.leftover_pids)
         return WorkersStopped(

@@ -21,6 +21,8 @@ from service_kit.ports import Bus, Clock, Delivery
 
 PROBES_MAX = 256
 """Pings in flight at once; 12,500 agents are through in a few rounds."""
+ALARM_MIN_S = 0.001
+"""Deadlines have microseconds and our subtraction has more digits: an alarm must not ring early, again and again."""
 SPARES_PROBED_MAX = 8
 """Spares looked at when an incident opens, in the order in which they would be taken."""
 
@@ -154,7 +156,7 @@ class WatchAgents:
 
     def _arm(self, watched: _Watched) -> None:
         quiet_s = self._clock.monotonic_s() - watched.seen_s
-        wait_s = max(0.0, self._patience.heartbeat_missing_s - quiet_s)
+        wait_s = max(ALARM_MIN_S, self._patience.heartbeat_missing_s - quiet_s)
         self._alarms.set(_key(watched), self._clock.now() + timedelta(seconds=wait_s))
 
     async def _overdue(self, key: str) -> None:
