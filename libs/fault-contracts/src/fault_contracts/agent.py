@@ -32,6 +32,8 @@ class JobSpec(Payload):
     window_s: float = Field(default=3_600.0, gt=0)
     stop_grace_s: float = Field(default=0.5, ge=0, le=3_600)
     """Between SIGTERM and SIGKILL when a broken gang is stopped."""
+    barrier_s: float = Field(default=10.0, gt=0, le=3_600)
+    """How long a rank of a re-executable script has to come to the barrier; then its process is ended."""
 
 
 class AgentReported(Payload):
@@ -52,6 +54,8 @@ class AgentReported(Payload):
     """The newest version this agent has seen; 0 before the first start."""
     pid: int = Field(ge=1)
     host: Name
+    in_process: bool = False
+    """Every rank of `topology_version` on this node is inside a re-executable block: it can restart in place."""
     reported_at: At
 
 
@@ -109,8 +113,20 @@ class ExitStatus(Payload):
     oom_kill: OomKill = OomKill.UNKNOWN
 
 
+class RestartAsked(StrEnum):
+    """Level of restart that a script asked for. Closed: it steers the planner."""
+
+    IN_PROCESS = "in_process"
+    PROCESS = "process"
+    JOB = "job"
+
+
 class WorkerExited(Payload):
-    """One rank ended without being told to: the signal that a gang is broken. Clean ends are WorkersCompleted."""
+    """One rank ended without being told to: the signal that a gang is broken. Clean ends are WorkersCompleted.
+
+    With `process_alive` the rank gave up its work and its process goes on: an exception inside a re-executable block, or
+    a script that asks for a restart.
+    """
 
     node_id: Name
     instance_id: Name
@@ -127,11 +143,15 @@ class WorkerExited(Payload):
     ran_s: float = Field(ge=0)
     stderr_tail: tuple[str, ...] = Field(default=(), max_length=50)
     log_dir: FilePath = ""
+    process_alive: bool = False
+    """The process lives, and both fields of `exit` are None for that reason."""
+    restart_asked: RestartAsked | None = None
+    """The script asked for a restart of this level; None: it did not ask."""
     observed_at: At
 
 
 class WorkersStopped(Payload):
-    """All ranks of this node have ended by command, or the limit for that passed."""
+    """All ranks of this node have ended by command or stand at the barrier, or the limit for that passed."""
 
     node_id: Name
     instance_id: Name
@@ -142,11 +162,13 @@ class WorkersStopped(Payload):
     stuck_pids: tuple[int, ...] = Field(default=(), max_length=1_024)
     """Processes in uninterruptible sleep that SIGKILL did not end in time: reported, not waited for."""
     master_port: int = Field(ge=1, le=65_535)
+    at_barrier: tuple[int, ...] = Field(default=(), max_length=1_024)
+    """Global ranks whose process lives and waits for a start; every other rank of the node is gone."""
     duration_s: float = Field(ge=0)
 
 
 class WorkersStarted(Payload):
-    """All ranks of this node have been started for a topology_version."""
+    """All ranks of this node have been started for a topology_version, or restarted in place."""
 
     node_id: Name
     instance_id: Name
@@ -155,7 +177,9 @@ class WorkersStarted(Payload):
     operation_id: Name
     pids: tuple[int, ...] = Field(max_length=1_024)
     source: Name
-    """nursery | spawn."""
+    """nursery | spawn | in_process (no process is new)."""
+    survivors: tuple[int, ...] = Field(default=(), max_length=1_024)
+    """Global ranks that went on in the process they had."""
     duration_s: float = Field(ge=0)
 
 

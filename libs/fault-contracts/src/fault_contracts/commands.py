@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from pydantic import Field
 
 from fault_contracts.payload import At, Fence, FilePath, Name, Payload, Reason
@@ -17,10 +19,25 @@ class Command(Payload):
     expires_at: At
 
 
+class StopMode(StrEnum):
+    """How ranks stop. Closed."""
+
+    PROCESS = "process"
+    """Their processes end."""
+    IN_PROCESS = "in_process"
+    """They leave their re-executable block and wait at the barrier; a rank that cannot is ended."""
+
+
 class StopWorkers(Command):
     """Stop every rank of the topology_version in the fence and of any older one."""
 
     grace_s: float = Field(ge=0)
+    mode: StopMode = StopMode.PROCESS
+    ranks: tuple[int, ...] | None = Field(default=None, max_length=1_024)
+    """In in-process mode: the ranks whose process is ended at once, because they are condemned (hung, blamed). None:
+    no rank is condemned; in process mode all ranks end."""
+    barrier_s: float = Field(default=10.0, gt=0, le=3_600)
+    """In-process mode: a rank that is not at the barrier by then is ended."""
     reason: Reason
 
 
@@ -46,7 +63,8 @@ class StartWorkers(Command):
     restart_count: int = Field(ge=0)
     level: RecoveryLevel
     ranks_replaced: tuple[int, ...] | None = None
-    """None: all ranks are started anew. In in-process mode: the ranks whose process is replaced."""
+    """Which processes are replaced: None is all of them. With level in_process: these ranks get a new process, and the
+    others restart in place; a rank that an agent finds gone is replaced as well."""
 
 
 class EndJob(Command):

@@ -85,6 +85,9 @@ class RecoveryPlanned(Payload):
     attribution: Attribution = Attribution.UNKNOWN
     cause: str = ""
     ranks_replaced: tuple[int, ...] = ()
+    """Ranks that died or moved; with level in_process exactly those that get a new process."""
+    granularity: Name = "all"
+    """Whose processes are replaced, for people: none | rank | ranks | node | nodes | all."""
     moves: tuple[NodeAssignment, ...] = ()
     """Rows that a different node holds from now on."""
     checkpoint_step: int | None = None

@@ -8,36 +8,46 @@ for step in range(resumed[0] + 1 if resumed else 0, steps):
     ...
     link.step(step)
     link.checkpoint_saved(step, path)
+
+With `worker_link.reexecutable` around the training function a restart keeps the process: block.py.
 """
 
 from __future__ import annotations
 
 import os
 
+from worker_link.block import reexecutable
 from worker_link.client import WorkerLink
+from worker_link.generation import Generation, checkpoint_of
 from worker_link.messages import CheckpointRequest, RestartMode
+from worker_link.process_link import connect_process
+from worker_link.strike import RestartRequested
+from worker_link.torch_abort import abort_process_groups
 
-__all__ = ["CheckpointRequest", "RestartMode", "WorkerLink", "checkpoint", "connect", "topology_version"]
+__all__ = [
+    "CheckpointRequest",
+    "Generation",
+    "RestartMode",
+    "RestartRequested",
+    "WorkerLink",
+    "abort_process_groups",
+    "checkpoint",
+    "connect",
+    "reexecutable",
+    "topology_version",
+]
 
 
 def connect() -> WorkerLink:
-    """The link to this node's agent, from the environment; it does nothing when there is no agent (plain torchrun)."""
-    return WorkerLink(
-        socket_path=os.environ.get("PHALANX_WORKER_SOCKET") or None,
-        rank=int(os.environ.get("RANK", "0")),
-        topology_version=topology_version(),
-        token=os.environ.get("PHALANX_WORKER_TOKEN", ""),
-    )
+    """The link to this node's agent, one for the process; it does nothing when there is no agent (plain torchrun)."""
+    return connect_process()
 
 
 def checkpoint() -> tuple[int, str] | None:
     """Step and path of the checkpoint that every required rank confirmed, to resume from; None: start afresh."""
-    step, path = os.environ.get("PHALANX_CHECKPOINT_STEP"), os.environ.get("PHALANX_CHECKPOINT_PATH")
-    if not step or not path:
-        return None
-    return int(step), path
+    return checkpoint_of(os.environ)
 
 
 def topology_version() -> int:
-    """Version of the gang's rank table this process was started for; 0 outside Phalanx."""
+    """Version of the gang's rank table this process works for; 0 outside Phalanx."""
     return int(os.environ.get("PHALANX_TOPOLOGY_VERSION") or "0")

@@ -17,12 +17,11 @@ from collections import deque
 from collections.abc import Mapping
 
 from worker_link.frames import FrameError, FrameReader, encode
+from worker_link.message_fields import INTEGER_MAX, MessageError
 from worker_link.messages import (
-    INTEGER_MAX,
     CheckpointRequest,
     CheckpointSaved,
     Hello,
-    MessageError,
     RankLabels,
     RestartMode,
     RestartRequest,
@@ -60,6 +59,7 @@ class WorkerLink:
         self._connect_not_before_s = 0.0
         self._request: CheckpointRequest | None = None
         self._dropped = 0
+        self._last_step: int | None = None
         if socket_path is not None:
             atexit.register(self._flush_at_exit)
             with self._lock:
@@ -80,6 +80,26 @@ class WorkerLink:
         """Messages that did not fit while the agent was away; replaced steps are not counted."""
         return self._dropped
 
+    @property
+    def last_step(self) -> int | None:
+        """The last step that was reported as finished in this generation."""
+        return self._last_step
+
+    @property
+    def closed(self) -> bool:
+        """`close` was called, or there never was an agent."""
+        return self._path is None
+
+    def restarted(self, *, rank: int, topology_version: int) -> None:
+        """A restart in place: from now on reports speak of another generation."""
+        with self._lock:
+            self._rank, self._topology_version, self._last_step = rank, topology_version, None
+            self._step = None
+
+    def flush(self) -> None:
+        """Send what is queued, for half a second at most."""
+        self._flush_at_exit()
+
     def step(self, step: int) -> None:
         """Report that a training step is finished.
 
@@ -99,7 +119,10 @@ class WorkerLink:
 
         `writers` says how many ranks write a part; without it, whoever has written one in this job so far must confirm.
         """
-        self._report(CheckpointSaved(step=step, path=os.fspath(path), kind=kind, writers=writers))
+        version = self._topology_version
+        self._report(
+            CheckpointSaved(step=step, path=os.fspath(path), kind=kind, writers=writers, topology_version=version)
+        )
 
     def labels(self, **labels: object) -> None:
         """Report this rank's place in the parallel layout, for example `labels(dp=0, tp=1)`."""
@@ -135,7 +158,10 @@ class WorkerLink:
             return
         if not 0 <= step <= INTEGER_MAX:
             raise ValueError(f"step {step} is not a whole number from 0 to 2^63-1")
-        frame = encode(to_wire(Step(step=int(step), phase=phase, at_monotonic_s=time.monotonic())))
+        version, now_s = self._topology_version, time.monotonic()
+        frame = encode(to_wire(Step(step=int(step), phase=phase, at_monotonic_s=now_s, topology_version=version)))
+        if phase is StepPhase.FINISHED:
+            self._last_step = int(step)
         with self._lock:
             self._step = frame
             self._flush()

@@ -1,8 +1,9 @@
 """Messages between a worker and its agent, as values, and their reading from untrusted JSON.
 
 Worker to agent: hello, step, checkpoint_saved, rank_labels, restart_request. Agent to worker: welcome,
-checkpoint_request. Unknown types are returned as `UnknownMessage`, so an older end can report and go on; unknown
-fields are ignored; a known type with a bad field is refused with the field's name.
+checkpoint_request. Both ways: those of a re-executable block (block_messages.py). Unknown types are returned as
+`UnknownMessage`, so an older end can report and go on; unknown fields are ignored; a known type with a bad field is
+refused with the field's name.
 """
 
 from __future__ import annotations
@@ -10,19 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
-PATH_LENGTH_MAX = 4096
-"""Linux's PATH_MAX."""
-TEXT_LENGTH_MAX = 1024
-LABELS_MAX = 32
-LABEL_LENGTH_MAX = 128
-INTEGER_MAX = 2**63 - 1
-"""Steps and ranks fit a signed 64-bit integer, as every store downstream expects."""
-
-
-class MessageError(ValueError):
-    """A message of a known type breaks the contract; the text names type and field."""
+from worker_link.block_messages import (
+    BLOCK_READERS,
+    BLOCK_TYPE_NAMES,
+    BlockMessage,
+    BlockOrder,
+)
+from worker_link.message_fields import LABEL_LENGTH_MAX, PATH_LENGTH_MAX, Fields, MessageError
 
 
 class StepPhase(StrEnum):
@@ -57,6 +54,8 @@ class Step:
     step: int
     phase: StepPhase = StepPhase.FINISHED
     at_monotonic_s: float
+    topology_version: int = 0
+    """The generation it was done in; 0: that of the hello. A restart in place changes it on a living connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +69,7 @@ class CheckpointSaved:
     path: str
     kind: str = "model"
     writers: int | None = None
+    topology_version: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +109,8 @@ class UnknownMessage:
     type: str
 
 
-WorkerMessage = Hello | Step | CheckpointSaved | RankLabels | RestartRequest
-AgentMessage = Welcome | CheckpointRequest
+WorkerMessage = Hello | Step | CheckpointSaved | RankLabels | RestartRequest | BlockMessage
+AgentMessage = Welcome | CheckpointRequest | BlockOrder
 Message = WorkerMessage | AgentMessage
 
 _TYPE_NAMES: dict[type[Message], str] = {
@@ -121,6 +121,7 @@ _TYPE_NAMES: dict[type[Message], str] = {
     RestartRequest: "restart_request",
     Welcome: "welcome",
     CheckpointRequest: "checkpoint_request",
+    **BLOCK_TYPE_NAMES,
 }
 
 _WIRE = {kind: (name, tuple(entry.name for entry in fields(kind))) for kind, name in _TYPE_NAMES.items()}
@@ -145,61 +146,10 @@ def from_wire(data: Mapping[str, Any]) -> Message | UnknownMessage:
     reader = _READERS.get(name)
     if reader is None:
         return UnknownMessage(type=name[:LABEL_LENGTH_MAX])
-    return reader(_Fields(name, data))
+    return reader(Fields(name, data))
 
 
-_E = TypeVar("_E", bound=StrEnum)
-
-
-class _Fields:
-    """Typed access to the fields of one message; every refusal names type and field."""
-
-    def __init__(self, name: str, data: Mapping[str, Any]) -> None:
-        self._name = name
-        self._data = data
-
-    def _refuse(self, key: str, wanted: str) -> MessageError:
-        return MessageError(f"{self._name}.{key} must be {wanted}, got {str(self._data.get(key))[:80]!r}")
-
-    def integer(self, key: str, default: int | None = None) -> int:
-        value = self._data.get(key, default)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= INTEGER_MAX:
-            raise self._refuse(key, "a whole number from 0 to 2^63-1")
-        return value
-
-    def number(self, key: str) -> float:
-        value = self._data.get(key)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= INTEGER_MAX:
-            raise self._refuse(key, "a number of seconds, 0 or more")
-        return float(value)
-
-    def text(self, key: str, default: str | None = None, *, length_max: int = TEXT_LENGTH_MAX) -> str:
-        value = self._data.get(key, default)
-        if not isinstance(value, str) or len(value) > length_max:
-            raise self._refuse(key, f"a text of at most {length_max} characters")
-        return value
-
-    def choice(self, key: str, kind: type[_E], default: _E | None = None) -> _E:
-        value = self._data.get(key, default)
-        try:
-            return kind(value)
-        except ValueError:
-            raise self._refuse(key, f"one of {', '.join(kind)}") from None
-
-    def labels(self) -> dict[str, str]:
-        value = self._data.get("labels")
-        if not isinstance(value, dict) or len(value) > LABELS_MAX:
-            raise self._refuse("labels", f"an object with at most {LABELS_MAX} entries")
-        for key, label in value.items():
-            if not isinstance(label, str) or not key or max(len(key), len(label)) > LABEL_LENGTH_MAX:
-                raise self._refuse("labels", f"texts of 1 to {LABEL_LENGTH_MAX} characters")
-        return dict(value)
-
-    def has(self, key: str) -> bool:
-        return self._data.get(key) is not None
-
-
-_READERS: dict[str, Callable[[_Fields], Message]] = {
+_READERS: dict[str, Callable[[Fields], Message]] = {
     "hello": lambda f: Hello(
         rank=f.integer("rank"),
         pid=f.integer("pid"),
@@ -210,12 +160,14 @@ _READERS: dict[str, Callable[[_Fields], Message]] = {
         step=f.integer("step"),
         phase=f.choice("phase", StepPhase, StepPhase.FINISHED),
         at_monotonic_s=f.number("at_monotonic_s"),
+        topology_version=f.integer("topology_version", 0),
     ),
     "checkpoint_saved": lambda f: CheckpointSaved(
         step=f.integer("step"),
         path=f.text("path", length_max=PATH_LENGTH_MAX),
         kind=f.text("kind", "model", length_max=64),
-        writers=f.integer("writers") if f.has("writers") else None,
+        writers=f.optional("writers"),
+        topology_version=f.integer("topology_version", 0),
     ),
     "rank_labels": lambda f: RankLabels(labels=f.labels()),
     "restart_request": lambda f: RestartRequest(mode=f.choice("mode", RestartMode), reason=f.text("reason")),
@@ -223,4 +175,5 @@ _READERS: dict[str, Callable[[_Fields], Message]] = {
     "checkpoint_request": lambda f: CheckpointRequest(
         reason=f.text("reason"), deadline_s=f.number("deadline_s") if f.has("deadline_s") else None
     ),
+    **BLOCK_READERS,
 }

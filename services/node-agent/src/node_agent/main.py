@@ -31,6 +31,7 @@ from node_agent.adapters.worker_processes import ProcessWorkers
 from node_agent.adapters.worker_socket import WorkerSocket
 from node_agent.application.agent_life import AgentIdentity, AgentLife, JobProgram
 from node_agent.application.attend_job import JobAttendance
+from node_agent.application.block_reports import BlockReports
 from node_agent.application.catch_up import CatchUp
 from node_agent.application.end_job import JobEnd
 from node_agent.application.leave_job import Leave
@@ -39,7 +40,9 @@ from node_agent.application.observe_exits import ExitObserver
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.relay_worker_reports import WorkerReportRelay
 from node_agent.application.report_agent import AgentReporter
+from node_agent.application.restart_in_place import InPlaceRestart
 from node_agent.application.start_workers import WorkerStart
+from node_agent.application.stop_in_process import InProcessStop
 from node_agent.application.stop_workers import WorkerStop
 from node_agent.domain.job_end import ExitCode
 from node_agent.domain.worker_env import base_env
@@ -115,8 +118,9 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     outbox = Outbox(folder.outbox)
     stack.push_async_callback(outbox.close)
     outgoing = Outgoing(life.identity, clock, outbox)
+    blocks = BlockReports(life, outgoing, clock, announcer)
     worker_socket = WorkerSocket(
-        owner_of=processes.owner_of, reports=WorkerReportRelay(life, outgoing, clock, announcer)
+        owner_of=processes.owner_of, reports=WorkerReportRelay(life, outgoing, clock, announcer, blocks)
     )
     stack.push_async_callback(worker_socket.close)
     await worker_socket.start()
@@ -129,7 +133,7 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     # Beside the connection: the import of torch takes seconds, and so may a bus that starts as we do.
     preparing = asyncio.create_task(_prepare(processes, env, announcer))
     stack.callback(preparing.cancel)
-    wiring = asyncio.create_task(_control(settings, place, life, processes, outgoing, clock, stack))
+    wiring = asyncio.create_task(_control(settings, place, life, processes, worker_socket, blocks, outgoing, stack))
     told_to_go = asyncio.create_task(life.ended.wait())
     await asyncio.wait([wiring, told_to_go], return_when=asyncio.FIRST_COMPLETED)
     if not wiring.done():
@@ -154,12 +158,13 @@ async def _control(
     place: LaunchPlace,
     life: AgentLife,
     processes: ProcessWorkers,
+    worker_socket: WorkerSocket,
+    blocks: BlockReports,
     outgoing: Outgoing,
-    clock: SystemClock,
     stack: AsyncExitStack,
 ) -> tuple[JobAttendance, Bus]:
     """Everything between the bus and the workers."""
-    announcer = place.announcer
+    clock, announcer = SystemClock(), place.announcer
     connection = await connect(settings, name=f"{NAME} {life.identity.node_id}")
     stack.push_async_callback(connection.close)
     bus = JetStreamBus(connection, cluster=settings.cluster, publish_limit_s=settings.publish_limit_s)
@@ -167,16 +172,18 @@ async def _control(
     stack.callback(journal.close)
     port = ReservedPort()
     stack.callback(port.close)
-    stop = WorkerStop(life, processes, port, announcer)
-    start = WorkerStart(life, processes, stop, clock, announcer)
+    stop = WorkerStop(life, processes, port, announcer, InProcessStop(life, processes, worker_socket, announcer))
+    start = WorkerStart(life, processes, stop, clock, announcer, InPlaceRestart(life, processes, worker_socket))
     end = JobEnd(life, stop, announcer)
     intake = CommandIntake(life, journal, start, stop, end, outgoing, clock, announcer)
+    reporter = AgentReporter(life, bus, outgoing, port, clock, heartbeat_s=settings.heartbeat_s)
+    blocks.announce = reporter.report
     attendance = JobAttendance(
         life,
         bus,
         intake,
         CatchUp(life, bus, intake, clock, interval_s=settings.catch_up_s),
-        AgentReporter(life, bus, outgoing, port, clock, heartbeat_s=settings.heartbeat_s),
+        reporter,
         clock,
         announcer,
         is_connected=lambda: connection.is_connected,

@@ -32,6 +32,9 @@ class PlannerSettings(BusSettings):
     capacity_wait_s: Annotated[Seconds, Field(validation_alias=_env("capacity_wait_s"))] = 300.0
     """[PHALANX_CAPACITY_WAIT_S] Seconds to wait for a node when there is no spare: a rebooted machine or a rescheduled
     pod is back by then."""
+    in_process_attempts_max: Annotated[int, Field(ge=0, le=100, validation_alias=_env("in_process_attempts_max"))] = 2
+    """[PHALANX_IN_PROCESS_ATTEMPTS_MAX] Restarts in place within one incident; then processes are replaced. 0 turns
+    restarts in place off."""
     end_repeat_s: Annotated[Seconds, Field(validation_alias=_env("end_repeat_s"))] = 5.0
     """[PHALANX_END_REPEAT_S] Seconds between two repeats of a job's end to an agent that is still there."""
     command_ttl_s: Annotated[Seconds, Field(validation_alias=_env("command_ttl_s"))] = 120.0
@@ -64,6 +67,7 @@ class PlannerSettings(BusSettings):
             verdict_deadline_s=self.verdict_deadline_s,
             start_deadline_s=self.start_deadline_s,
             capacity_wait_s=self.capacity_wait_s,
+            in_process_attempts_max=self.in_process_attempts_max,
             end_repeat_s=self.end_repeat_s,
             command_ttl_s=self.command_ttl_s,
             end_ttl_s=self.end_ttl_s,

@@ -85,7 +85,7 @@ def from_worker_exit(exited: WorkerExited, signal_id: str) -> Signal:
             check=WORKER_EXIT,
         ),
         health=Health.BAD,
-        detail=ending(exited.exit),
+        detail=_alive(exited) if exited.process_alive else ending(exited.exit),
         observed_at=exited.observed_at,
         job_id=exited.job_id,
         topology_version=exited.topology_version,
@@ -100,6 +100,11 @@ def from_worker_exit(exited: WorkerExited, signal_id: str) -> Signal:
             stderr_tail=exited.stderr_tail,
         ),
     )
+
+
+def _alive(exited: WorkerExited) -> str:
+    what = exited.error.type if exited.error is not None else "a fault"
+    return f"rank {exited.exit.rank} reported {what} and its process goes on"
 
 
 def ending(status: ExitStatus) -> str:

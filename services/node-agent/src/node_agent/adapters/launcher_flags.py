@@ -85,6 +85,7 @@ def _parser(prog: str) -> _Parser:
     _flag(restarts, "max-restarts", type=int, default=3, metavar="N", help="restarts inside the window (default 3)")
     _flag(restarts, "restart-window", type=float, default=3600.0, metavar="S", help="its length (default 3600 s)")
     _flag(restarts, "stop-grace", type=float, default=0.5, metavar="S", help="from SIGTERM to SIGKILL in a recovery")
+    _flag(restarts, "barrier-timeout", type=float, default=10.0, metavar="S", help="to reach the in-process barrier")
     _flag(restarts, "shutdown-timeout", type=float, default=30.0, metavar="S", help="the same when you stop the job")
     _flag(restarts, "signals-to-handle", default="SIGTERM,SIGINT,SIGHUP,SIGQUIT", metavar="NAMES", help="that stop it")
     _switch(restarts, "no-standby", "spawn workers instead of forking them from a prepared process: slower")
@@ -195,6 +196,8 @@ def _options(given: argparse.Namespace, environ: Mapping[str, str]) -> LaunchOpt
     ):
         if value < least:
             raise BadOption(f"{flag} {value}: must not be negative")
+    if given.barrier_timeout <= 0:
+        raise BadOption(f"--barrier-timeout {given.barrier_timeout}: must be more than 0 s")
     if given.restart_window <= 0:
         raise BadOption(f"--restart-window {given.restart_window}: must be more than 0 s")
     if given.no_python and given.module:
@@ -212,6 +215,7 @@ def _options(given: argparse.Namespace, environ: Mapping[str, str]) -> LaunchOpt
             restarts_max=given.max_restarts,
             window_s=given.restart_window,
             stop_grace_s=given.stop_grace,
+            barrier_s=given.barrier_timeout,
         ),
         kind=kind,
         program=given.script,

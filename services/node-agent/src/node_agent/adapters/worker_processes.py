@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from signal import SIGTERM, Signals
 
@@ -25,6 +26,7 @@ from node_agent.adapters.worker_launch import WorkerLaunch
 from node_agent.adapters.worker_record import WorkerRecord
 from node_agent.application.ports import OomKill, StandbyReport, StopOutcome, WorkerExit, WorkerHandle, WorkerSpec
 from service_kit.ports import Clock
+from training_topology.identity import Rank
 from worker_link.linux import become_subreaper
 from worker_link.process_tree import read_process
 
@@ -245,6 +247,14 @@ class ProcessWorkers:
                 return None
             pid = row.parent_pid
         return None
+
+    def reassign(self, handle: WorkerHandle, *, rank: Rank, topology_version: int) -> WorkerHandle:
+        """See the port."""
+        record = self._records.get(handle.pid)
+        renewed = replace(handle, rank=rank, topology_version=topology_version)
+        if record is not None and record.handle == handle:
+            record.handle = renewed
+        return renewed
 
     def signal(self, handle: WorkerHandle, number: int) -> bool:
         """See the port."""

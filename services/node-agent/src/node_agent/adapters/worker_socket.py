@@ -16,13 +16,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from node_agent.application.ports import WorkerHandle, WorkerReports
+from worker_link.block_messages import AtBarrier, BlockEntered, BlockFaulted, BlockFinished, BlockOrder
 from worker_link.frames import FrameError, FrameReader, encode
+from worker_link.message_fields import MessageError
 from worker_link.messages import (
     AgentMessage,
     CheckpointRequest,
     CheckpointSaved,
     Hello,
-    MessageError,
     RankLabels,
     RestartRequest,
     Step,
@@ -64,6 +65,19 @@ class WorkerSocket:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_unix_server(lambda: _Connection(self), str(self.path), backlog=CONNECTIONS_MAX)
         self.path.chmod(0o600)
+
+    def order(self, handle: WorkerHandle, order: BlockOrder) -> bool:
+        """Send to the connection of a rank's re-executable block; False when it has none."""
+        targets = [c for c in self._connections if c.handle == handle and c.is_block]
+        for connection in targets:
+            connection.send(order)
+        return bool(targets)
+
+    def reassign(self, old: WorkerHandle, new: WorkerHandle) -> None:
+        """The process behind the connections is in another generation now."""
+        for connection in self._connections:
+            if connection.handle == old:
+                connection.handle = new
 
     def send(self, handle: WorkerHandle, message: CheckpointRequest) -> bool:
         """Send to a worker; False when it has no connection."""
@@ -108,6 +122,7 @@ class _Connection(asyncio.Protocol):
         self._ended = False
         self._unknown_told: set[str] = set()
         self.handle: WorkerHandle | None = None
+        self.is_block = False
         self.greeted = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -188,6 +203,12 @@ class _Connection(asyncio.Protocol):
                 reports.on_labels(handle, message)
             case RestartRequest():
                 reports.on_restart_request(handle, message)
+            case BlockEntered() | BlockFaulted() | AtBarrier() | BlockFinished():
+                if self._pid != handle.pid:
+                    self._refuse(f"process {self._pid} is no rank, but a child of one; it has no block")
+                    return
+                self.is_block = True
+                reports.on_block(handle, message)
             case UnknownMessage() if message.type not in self._unknown_told:
                 if len(self._unknown_told) < UNKNOWN_TYPES_TOLD_MAX:
                     self._unknown_told.add(message.type)
@@ -231,6 +252,8 @@ class _Connection(asyncio.Protocol):
             if self._reader.pending_bytes == before:
                 break
         self._ended = True
+        if self.is_block and self.handle is not None:
+            self._server.reports.on_block_lost(self.handle)
 
 
 def _peer(connection: socket.socket) -> tuple[int, int]:

@@ -14,7 +14,9 @@ from pathlib import Path
 from fault_contracts.agent import AgentPhase, JobSpec
 from fault_contracts.commands import StartWorkers
 from node_agent.application.ports import ProgramKind, RankFiles, TerminalCopy, WorkerExit, WorkerHandle
-from node_agent.domain.agent_state import AgentEvent, Transition, step
+from node_agent.domain.agent_state import TRANSITIONS, AgentEvent, Transition, step
+from node_agent.domain.block_ranks import BlockRanks, begun
+from node_agent.domain.in_process_state import IN_PROCESS_TRANSITIONS
 from node_agent.domain.job_end import ExitCode
 from node_agent.domain.progress import Progress
 from node_agent.domain.worker_group import WorkerGroup
@@ -64,6 +66,9 @@ class AgentLife:
         table: the newest rank table; version 0 without rows before the first start.
         start: the command that the present group was started by.
         handles: workers of the present group, the ended ones too: what they left behind has to be cleaned up.
+        blocks: where each rank stands with its re-executable block.
+        block_news: set when `blocks` changed; whoever waits for the barrier clears it.
+        in_process: the in-process table holds: every rank of this node has announced its block.
         first_failure: the exit that broke the newest group that broke.
         leaving: a signal told the agent to go; whoever waits for something in order to start ranks gives up.
         exit_code: how `phalanx run` will end, once it is known; `ended` tells when.
@@ -80,6 +85,9 @@ class AgentLife:
     progress: Progress | None = None
     start: StartWorkers | None = None
     handles: list[WorkerHandle] = field(default_factory=list)
+    blocks: BlockRanks = field(default_factory=lambda: begun(0, 0))
+    block_news: asyncio.Event = field(default_factory=asyncio.Event)
+    in_process: bool = False
     first_failure: WorkerExit | None = None
     leaving: asyncio.Event = field(default_factory=asyncio.Event)
     exit_code: ExitCode | int | None = None
@@ -92,9 +100,20 @@ class AgentLife:
         Raises:
             TransitionRefused: the table does not have it; nothing was changed.
         """
-        transition = step(self.phase, event)
+        table = IN_PROCESS_TRANSITIONS if self.in_process else TRANSITIONS
+        transition = step(self.phase, event, table=table)
         self.phase = transition.after
         return transition
+
+    @property
+    def checkpoint_step(self) -> int | None:
+        """The step that the present generation was started from."""
+        return None if self.start is None or self.start.checkpoint is None else self.start.checkpoint.step
+
+    def note_blocks(self, blocks: BlockRanks) -> None:
+        """Take over what is known of the blocks, and wake whoever waits for it."""
+        self.blocks = blocks
+        self.block_news.set()
 
     def end(self, exit_code: ExitCode | int, farewell: str) -> None:
         """The life is over; the first reason counts."""

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from fault_contracts.agent import AgentPhase, WorkerExited, WorkersCompleted
-from fault_contracts.agent import WorkerError as ReportedError
 from node_agent.application.agent_life import AgentLife
 from node_agent.application.control_ports import Announcer
 from node_agent.application.outgoing import Outgoing
-from node_agent.application.ports import WorkerError, WorkerExit
+from node_agent.application.ports import WorkerExit
 from node_agent.application.stop_workers import counted, exit_status
+from node_agent.application.worker_errors import reported_error
 from node_agent.domain.agent_state import AgentEvent
 from node_agent.domain.worker_group import EndKind
 from service_kit.ports import Clock
 
-_NAME_MAX = 256
-_FRAMES_MAX = 64
-_MESSAGE_MAX = 8_192
 _TAIL_MAX = 50
 _TAIL_LINE_MAX = 2_000
 """50 lines of this stay far below the bus's limit of 1 MB a message."""
 
 _WATCHED = (AgentPhase.RUNNING, AgentPhase.FAULTED)
+_AT_BARRIER = (AgentPhase.STOPPING, AgentPhase.READY)
+"""In in-process mode ranks live on in these phases, and may die."""
 
 
 class ExitObserver:
@@ -36,7 +35,10 @@ class ExitObserver:
         """Sort one end. Ends that the agent itself asked for are in the answer to the stop."""
         life = self._life
         group = life.group
-        if ended.requested or life.phase not in _WATCHED or group is None:
+        if ended.handle.topology_version == life.blocks.topology_version:
+            life.note_blocks(life.blocks.gone(ended.handle.local_rank))
+        watched = (*_WATCHED, *_AT_BARRIER) if life.in_process else _WATCHED
+        if ended.requested or life.phase not in watched or group is None:
             return
         if ended.handle.topology_version != group.topology_version:
             return
@@ -48,6 +50,8 @@ class ExitObserver:
             case EndKind.RANK_FAILED:
                 assert step.ordinal is not None, "a failure is counted"
                 self._failed(ended, step.ordinal)
+            case EndKind.ALL_COMPLETED if life.phase in _AT_BARRIER:
+                return  # it came to its end while the gang was called back; the answer to the stop says who is left
             case EndKind.ALL_COMPLETED:
                 self._completed()
 
@@ -66,7 +70,7 @@ class ExitObserver:
                 exit=exit_status(ended),
                 error=None if ended.error is None else reported_error(ended.error),
                 step=step,
-                checkpoint_step=_checkpoint_step(life),
+                checkpoint_step=life.checkpoint_step,
                 ran_s=max(0.0, ended.ran_s),
                 stderr_tail=tuple(line[:_TAIL_LINE_MAX] for line in ended.stderr_tail[-_TAIL_MAX:]),
                 log_dir=str(files.directory),
@@ -94,24 +98,6 @@ class ExitObserver:
         )
         life.advance(AgentEvent.ALL_COMPLETED)
         self._announcer.say(f"this node is through: {counted(life.group.nproc)} ended with exit code 0")
-
-
-def reported_error(error: WorkerError) -> ReportedError:
-    """A worker's exception within the limits of the message."""
-    return ReportedError(
-        type=error.type[:_NAME_MAX] or "unknown",
-        message=error.message[:_MESSAGE_MAX],
-        fingerprint=error.fingerprint[:_NAME_MAX] or "unknown",
-        frames=error.frames[-_FRAMES_MAX:],
-        raised_at=error.at,
-        source=error.source,
-    )
-
-
-def _checkpoint_step(life: AgentLife) -> int | None:
-    if life.start is None or life.start.checkpoint is None:
-        return None
-    return life.start.checkpoint.step
 
 
 def _death_line(ended: WorkerExit, step: int | None) -> str:

@@ -14,6 +14,7 @@ from signal import SIGTERM, Signals
 from typing import Protocol
 
 from training_topology.identity import LocalRank, Rank
+from worker_link.block_messages import BlockMessage, BlockOrder
 from worker_link.messages import CheckpointSaved, Hello, RankLabels, RestartRequest, Step
 
 # ------------------------------------------------------------------------------------------- worker processes
@@ -147,6 +148,8 @@ class WorkerExit:
     error: WorkerError | None = None
     stderr_tail: tuple[str, ...] = ()
     status_reason: str = ""
+    process_alive: bool = False
+    """It gave up its work inside a re-executable block, and the process goes on."""
 
     @property
     def succeeded(self) -> bool:
@@ -156,6 +159,8 @@ class WorkerExit:
     @property
     def status(self) -> str:
         """For people: `exit code 3`, `SIGKILL`, `unknown (...)`."""
+        if self.process_alive:
+            return "an exception in its re-executable block"
         if self.exit_code is not None:
             return f"exit code {self.exit_code}"
         if self.signal is not None:
@@ -220,6 +225,9 @@ class WorkerProcesses(Protocol):
     def running(self) -> tuple[WorkerHandle, ...]:
         """Workers whose exit has not been reported yet."""
 
+    def reassign(self, handle: WorkerHandle, *, rank: Rank, topology_version: int) -> WorkerHandle:
+        """The same process, in another generation: from now on it is known by the new handle."""
+
     def signal(self, handle: WorkerHandle, number: int) -> bool:
         """Send one signal to the worker process alone; False when it has ended."""
 
@@ -254,8 +262,24 @@ class WorkerReports(Protocol):
     def on_restart_request(self, handle: WorkerHandle, message: RestartRequest) -> None:
         """The script asks for a restart of a level."""
 
+    def on_block(self, handle: WorkerHandle, message: BlockMessage) -> None:
+        """A word of the rank's re-executable block."""
+
+    def on_block_lost(self, handle: WorkerHandle) -> None:
+        """The block's connection ended: the rank cannot be reached there any more."""
+
     def on_bad_client(self, pid: int, reason: str) -> None:
         """A connection was refused or ended: wrong user, foreign process, malformed or too large frame."""
+
+
+class BlockLine(Protocol):
+    """The way to a rank's re-executable block."""
+
+    def order(self, handle: WorkerHandle, order: BlockOrder) -> bool:
+        """Send an order; False when the rank has no connection for it."""
+
+    def reassign(self, old: WorkerHandle, new: WorkerHandle) -> None:
+        """The process behind the connections is in another generation now."""
 
 
 # ----------------------------------------------------------------------------------- end of the workers' block

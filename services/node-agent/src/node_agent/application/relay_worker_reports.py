@@ -6,10 +6,12 @@ import asyncio
 
 from fault_contracts.agent import CheckpointReported, RankLabelsReported, StepReported
 from node_agent.application.agent_life import AgentLife
+from node_agent.application.block_reports import BlockReports
 from node_agent.application.control_ports import Announcer
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.ports import WorkerHandle
 from service_kit.ports import Clock
+from worker_link.block_messages import BlockMessage
 from worker_link.messages import CheckpointSaved, Hello, RankLabels, RestartRequest, Step, StepPhase
 
 STEP_INTERVAL_S = 1.0
@@ -21,8 +23,11 @@ BAD_CLIENTS_TOLD_MAX = 5
 class WorkerReportRelay:
     """application.ports.WorkerReports for the launcher."""
 
-    def __init__(self, life: AgentLife, outgoing: Outgoing, clock: Clock, announcer: Announcer) -> None:
+    def __init__(
+        self, life: AgentLife, outgoing: Outgoing, clock: Clock, announcer: Announcer, blocks: BlockReports
+    ) -> None:
         self._life = life
+        self._blocks = blocks
         self._outgoing = outgoing
         self._clock = clock
         self._announcer = announcer
@@ -36,18 +41,19 @@ class WorkerReportRelay:
     def on_step(self, handle: WorkerHandle, message: Step) -> None:
         """Take note of a finished step."""
         life = self._life
-        if message.phase is not StepPhase.FINISHED or not self._is_current(handle) or life.progress is None:
+        version = message.topology_version or handle.topology_version
+        if message.phase is not StepPhase.FINISHED or not self._is_current(version) or life.progress is None:
             return
         life.progress, advance = life.progress.after_step(handle.local_rank, message.step)
         if advance is None:
             return
         if advance.first:
-            self._report(handle.topology_version, advance.step, first=True)
+            self._report(version, advance.step, first=True)
         elif self._clock.monotonic_s() >= self._next_report_s:
-            self._report(handle.topology_version, advance.step, first=False)
+            self._report(version, advance.step, first=False)
         elif self._later is None:
             wait_s = self._next_report_s - self._clock.monotonic_s()
-            self._later = asyncio.get_running_loop().call_later(wait_s, self._report_newest, handle.topology_version)
+            self._later = asyncio.get_running_loop().call_later(wait_s, self._report_newest, version)
 
     def on_checkpoint(self, handle: WorkerHandle, message: CheckpointSaved) -> None:
         """Pass on one rank's confirmation. One of an older generation still names a durable file, so it counts."""
@@ -55,11 +61,12 @@ class WorkerReportRelay:
             CheckpointReported(
                 node_id=self._life.identity.node_id,
                 job_id=self._life.identity.job_id,
-                topology_version=handle.topology_version,
+                topology_version=message.topology_version or handle.topology_version,
                 rank=handle.rank,
                 step=message.step,
                 path=message.path,
                 kind=message.kind or "model",
+                writers=message.writers or None,
                 saved_at=self._clock.now(),
             )
         )
@@ -77,11 +84,16 @@ class WorkerReportRelay:
         )
 
     def on_restart_request(self, handle: WorkerHandle, message: RestartRequest) -> None:
-        """Say that it was heard; a script that wants a restart now ends with an exit code other than 0."""
-        self._announcer.say(
-            f"rank {handle.rank} asks for a restart ({message.mode}): {message.reason[:200]}; "
-            "this version restarts when a rank ends"
-        )
+        """Pass the wish on; it breaks the generation like a fault."""
+        self._blocks.on_restart_request(handle, message)
+
+    def on_block(self, handle: WorkerHandle, message: BlockMessage) -> None:
+        """See block_reports."""
+        self._blocks.on_block(handle, message)
+
+    def on_block_lost(self, handle: WorkerHandle) -> None:
+        """See block_reports."""
+        self._blocks.on_block_lost(handle)
 
     def on_bad_client(self, pid: int, reason: str) -> None:
         """A refused connection; told a few times, then only counted."""
@@ -89,9 +101,9 @@ class WorkerReportRelay:
         if self._bad_clients <= BAD_CLIENTS_TOLD_MAX:
             self._announcer.say(f"a report of process {pid} was refused: {reason[:200]}")
 
-    def _is_current(self, handle: WorkerHandle) -> bool:
+    def _is_current(self, topology_version: int) -> bool:
         group = self._life.group
-        return group is not None and group.topology_version == handle.topology_version
+        return group is not None and group.topology_version == topology_version
 
     def _report_newest(self, topology_version: int) -> None:
         self._later = None

@@ -53,6 +53,7 @@ class AgentReporter:
                 topology_version=life.topology_version,
                 pid=life.identity.pid,
                 host=life.identity.host,
+                in_process=life.in_process,
                 reported_at=self._clock.now(),
             ),
             urgent=True,

@@ -9,8 +9,10 @@ from fault_contracts.commands import StartWorkers
 from node_agent.application.agent_life import AgentLife
 from node_agent.application.control_ports import Announcer
 from node_agent.application.ports import WorkerHandle, WorkerProcesses, WorkerSource, WorkerSpec
+from node_agent.application.restart_in_place import InPlaceRestart
 from node_agent.application.stop_workers import WorkerStop
 from node_agent.domain.agent_state import AgentEvent
+from node_agent.domain.block_ranks import begun
 from node_agent.domain.progress import Progress
 from node_agent.domain.worker_env import Generation, NoDevice, WorkerPlace, worker_args, worker_env
 from node_agent.domain.worker_group import WorkerGroup
@@ -27,9 +29,16 @@ class WorkerStart:
     """The use case behind StartWorkers."""
 
     def __init__(
-        self, life: AgentLife, processes: WorkerProcesses, stop: WorkerStop, clock: Clock, announcer: Announcer
+        self,
+        life: AgentLife,
+        processes: WorkerProcesses,
+        stop: WorkerStop,
+        clock: Clock,
+        announcer: Announcer,
+        in_place: InPlaceRestart,
     ) -> None:
         self._life = life
+        self._in_place = in_place
         self._processes = processes
         self._stop = stop
         self._clock = clock
@@ -57,15 +66,25 @@ class WorkerStart:
             specs = self._specs(command, row)
         except NoDevice as error:
             return self._refusal(command, str(error))
+        kept = dict(self._in_place.kept(command))
+        if not kept and life.handles and life.in_process:
+            await self._stop.stop_group(AgentEvent.FALL_BACK, grace_s=0.0)
         life.advance(AgentEvent.START)
         life.start = command
+        unwanted = [handle for handle in life.handles if handle not in kept.values()]
         life.handles.clear()
         life.group = WorkerGroup(
             topology_version=command.fence.topology_version, first_rank=Rank(specs[0].rank), nproc=row.nproc
         )
         life.progress = Progress(expected=row.nproc)
-        started = await self._all_started(specs)
+        survivors, lost = self._let_in(kept, specs, command, nproc=row.nproc)
+        if unwanted or lost:
+            await self._processes.stop([*unwanted, *lost], grace_s=0.0)
+        fresh = [spec for spec in specs if spec.local_rank not in {handle.local_rank for handle in survivors}]
+        started = await self._all_started(fresh)
+        life.handles.extend(survivors)
         life.handles.extend(handle for handle in started if isinstance(handle, WorkerHandle))
+        life.handles.sort(key=lambda handle: handle.local_rank)
         if life.leaving.is_set():
             # Told to go while the nursery was still importing; what did start has been missed by that stop.
             await self._processes.stop(tuple(life.handles), grace_s=0.0)
@@ -74,10 +93,8 @@ class WorkerStart:
         if failures:
             return await self._give_up(command, failures)
         took_s = self._clock.monotonic_s() - began_s
-        source = WorkerSource.NURSERY
-        if any(handle.source is WorkerSource.SPAWN for handle in life.handles):
-            source = WorkerSource.SPAWN
-        self._announcer.say(_started_line(command, specs, source, took_s))
+        source = _source_of([handle for handle in started if isinstance(handle, WorkerHandle)])
+        self._announcer.say(_started_line(command, specs, fresh, source, took_s))
         return WorkersStarted(
             node_id=life.identity.node_id,
             instance_id=life.identity.instance_id,
@@ -86,8 +103,28 @@ class WorkerStart:
             operation_id=command.operation_id,
             pids=tuple(handle.pid for handle in life.handles),
             source=source,
+            survivors=tuple(handle.rank for handle in survivors),
             duration_s=took_s,
         )
+
+    def _let_in(
+        self, kept: dict[LocalRank, WorkerHandle], specs: list[WorkerSpec], command: StartWorkers, *, nproc: int
+    ) -> tuple[list[WorkerHandle], list[WorkerHandle]]:
+        """Survivors in their new generation, and those that could not be reached any more."""
+        life = self._life
+        life.note_blocks(begun(command.fence.topology_version, nproc, survivors=kept))
+        survivors, lost = [], []
+        for spec in specs:
+            handle = kept.get(spec.local_rank)
+            if handle is None:
+                continue
+            renewed = self._in_place.let_in(handle, spec, command)
+            if renewed is not None:
+                survivors.append(renewed)
+            else:
+                life.note_blocks(life.blocks.gone(spec.local_rank))
+                lost.append(handle)
+        return survivors, lost
 
     async def _all_started(self, specs: list[WorkerSpec]) -> list[WorkerHandle | BaseException]:
         """Start all at once; when the agent is told to leave, the starts that still wait are given up."""
@@ -185,11 +222,24 @@ def _merged(table: RankTable, command: StartWorkers) -> RankTable:
         raise TableGap(str(error)) from error
 
 
-def _started_line(command: StartWorkers, specs: list[WorkerSpec], source: WorkerSource, took_s: float) -> str:
+def _source_of(started: list[WorkerHandle]) -> str:
+    if not started:
+        return "in_process"
+    return WorkerSource.SPAWN if any(h.source is WorkerSource.SPAWN for h in started) else WorkerSource.NURSERY
+
+
+def _started_line(
+    command: StartWorkers, specs: list[WorkerSpec], fresh: list[WorkerSpec], source: str, took_s: float
+) -> str:
     first, last = specs[0].rank, specs[-1].rank
     ranks = f"rank {first}" if first == last else f"ranks {first}-{last}"
     verb = "started" if command.restart_count == 0 else "restarted"
     origin = "" if command.checkpoint is None else f" from step {command.checkpoint.step}"
+    if not fresh:
+        verb = "restarted in place"
+    elif len(fresh) < len(specs):
+        new = ", ".join(str(spec.rank) for spec in fresh[:8])
+        origin = f" ({len(specs) - len(fresh)} in place, new process for {new}){origin}"
     return (
         f"{verb} {ranks} of {command.world_size}{origin} in {took_s:.2f} s "
         f"(version {command.fence.topology_version}, {source})"

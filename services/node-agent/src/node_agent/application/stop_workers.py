@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fault_contracts.agent import AgentPhase, ExitStatus, WorkersStopped
 from fault_contracts.agent import OomKill as ReportedOomKill
-from fault_contracts.commands import StopWorkers
+from fault_contracts.commands import StopMode, StopWorkers
 from node_agent.application.agent_life import AgentLife
 from node_agent.application.control_ports import Announcer, MasterPort
-from node_agent.application.ports import StopOutcome, WorkerExit, WorkerProcesses
+from node_agent.application.ports import StopOutcome, WorkerExit, WorkerHandle, WorkerProcesses
+from node_agent.application.stop_in_process import InProcessStop
 from node_agent.domain.agent_state import AgentEvent
+from node_agent.domain.block_ranks import begun
 
 _PIDS_MAX = 1_024
 """WorkersStopped.stuck_pids takes so many."""
@@ -34,8 +38,16 @@ def counted(ranks: int) -> str:
 class WorkerStop:
     """The use case behind StopWorkers."""
 
-    def __init__(self, life: AgentLife, processes: WorkerProcesses, port: MasterPort, announcer: Announcer) -> None:
+    def __init__(
+        self,
+        life: AgentLife,
+        processes: WorkerProcesses,
+        port: MasterPort,
+        announcer: Announcer,
+        in_process: InProcessStop,
+    ) -> None:
         self._life = life
+        self._in_process = in_process
         self._processes = processes
         self._port = port
         self._announcer = announcer
@@ -47,8 +59,12 @@ class WorkerStop:
             TransitionRefused: the agent is in a phase that knows no stop.
         """
         running = len(self._processes.running())
-        outcome = await self.stop_group(AgentEvent.STOP, grace_s=command.grace_s)
-        if running:
+        standing: tuple[WorkerHandle, ...] = ()
+        if command.mode is StopMode.IN_PROCESS and self._life.in_process:
+            standing, outcome = await self._to_barrier(command)
+        else:
+            outcome = await self.stop_group(AgentEvent.STOP, grace_s=command.grace_s)
+        if running and not standing:
             self._announcer.say(f"stopped {counted(running)} in {outcome.took_s:.2f} s: {command.reason.sentence}")
         self._life.topology_version = max(self._life.topology_version, command.fence.topology_version)
         stuck = [handle.pid for handle in outcome.unkillable] + list(outcome.leftover_pids)
@@ -61,8 +77,39 @@ class WorkerStop:
             exits=tuple(exit_status(ended) for ended in outcome.exits),
             stuck_pids=tuple(stuck[:_PIDS_MAX]),
             master_port=self._port.number,
+            at_barrier=tuple(handle.rank for handle in standing),
             duration_s=outcome.took_s,
         )
+
+    async def _to_barrier(self, command: StopWorkers) -> tuple[tuple[WorkerHandle, ...], StopOutcome]:
+        life = self._life
+        life.advance(AgentEvent.STOP)
+        found = await self._in_process.carry_out(command)
+        self._port.renew()
+        if found.standing:
+            life.handles[:] = found.standing
+            life.progress = None
+            if life.phase is not AgentPhase.SHUTDOWN:
+                life.advance(AgentEvent.AT_BARRIER)
+            ended = len(found.ended.exits)
+            self._announcer.say(
+                f"{counted(len(found.standing))} back at the barrier in {found.took_s:.2f} s"
+                + (f", {counted(ended)} ended" if ended else "")
+                + f": {command.reason.sentence}"
+            )
+        else:
+            self._forget_group()
+            if life.phase is not AgentPhase.SHUTDOWN:
+                life.advance(AgentEvent.STOPPED)
+        return found.standing, replace(found.ended, took_s=found.took_s)
+
+    def _forget_group(self) -> None:
+        life = self._life
+        life.handles.clear()
+        life.group = None
+        life.progress = None
+        life.in_process = False
+        life.note_blocks(begun(0, 0))
 
     async def stop_group(self, event: AgentEvent, *, grace_s: float) -> StopOutcome:
         """Go through STOPPING back to READY, with no group and a fresh port for the next store.
@@ -73,13 +120,13 @@ class WorkerStop:
         life = self._life
         life.advance(event)
         outcome = await self._processes.stop(tuple(life.handles), grace_s=grace_s)
-        life.handles.clear()
-        life.group = None
-        life.progress = None
-        self._port.renew()
+        if event is not AgentEvent.FALL_BACK:
+            # Falling back happens on the way to a start whose store address is decided already.
+            self._port.renew()
         stuck = len(outcome.unkillable) + len(outcome.leftover_pids)
         if stuck:
             self._announcer.say(f"{stuck} processes hang in the kernel and survive SIGKILL; going on without them")
         if life.phase is not AgentPhase.SHUTDOWN:
             life.advance(AgentEvent.STOPPED)
+        self._forget_group()
         return outcome

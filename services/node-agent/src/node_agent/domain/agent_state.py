@@ -34,6 +34,10 @@ class AgentEvent(StrEnum):
     """Every worker ended with exit code 0."""
     LEAVE = "leave"
     """The job is over, or a signal told the agent to go."""
+    AT_BARRIER = "at_barrier"
+    """In-process mode: each rank stands at the barrier or was ended."""
+    FALL_BACK = "fall_back"
+    """In-process mode: ranks that stand at the barrier have to be ended, and the process mode holds again."""
 
 
 _P = AgentPhase
@@ -81,13 +85,16 @@ class Transition:
     after: AgentPhase
 
 
-def step(phase: AgentPhase, event: AgentEvent) -> Transition:
-    """Look up what follows.
+Table = Mapping[tuple[AgentPhase, AgentEvent], AgentPhase]
+
+
+def step(phase: AgentPhase, event: AgentEvent, *, table: Table = TRANSITIONS) -> Transition:
+    """Look up what follows, in process mode unless another mode's table is given.
 
     Raises:
         TransitionRefused: the table does not have it.
     """
-    after = TRANSITIONS.get((phase, event))
+    after = table.get((phase, event))
     if after is None:
         raise TransitionRefused(phase, event)
     return Transition(before=phase, event=event, after=after)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from fault_contracts.commands import CheckpointRef
 
@@ -77,7 +78,20 @@ def worker_env(base: Mapping[str, str], place: WorkerPlace, generation: Generati
     Raises:
         NoDevice: with virtual_local_rank, when there is no device for it.
     """
-    env = dict(base)
+    env = {**base, **generation_env(base, place, generation)}
+    if generation.checkpoint is not None:
+        env["PHALANX_CHECKPOINT_STEP"] = str(generation.checkpoint.step)
+        env["PHALANX_CHECKPOINT_PATH"] = generation.checkpoint.path
+    return env
+
+
+def generation_env(base: Mapping[str, str], place: WorkerPlace, generation: Generation) -> dict[str, str]:
+    """What a generation sets on top of `base`; a rank that restarts in place takes it over as it is.
+
+    Raises:
+        NoDevice: with virtual_local_rank, when there is no device for it.
+    """
+    env: dict[str, str] = {}
     env.update(
         {
             "RANK": str(place.rank),
@@ -103,10 +117,18 @@ def worker_env(base: Mapping[str, str], place: WorkerPlace, generation: Generati
     if place.virtual_local_rank:
         env["LOCAL_RANK"] = "0"
         env["CUDA_VISIBLE_DEVICES"] = _own_device(base, place.local_rank)
-    if generation.checkpoint is not None:
-        env["PHALANX_CHECKPOINT_STEP"] = str(generation.checkpoint.step)
-        env["PHALANX_CHECKPOINT_PATH"] = generation.checkpoint.path
     return env
+
+
+@cache
+def generation_names() -> frozenset[str]:
+    """Names of all variables that a generation may set, but for the checkpoint's."""
+    place = WorkerPlace(rank=0, local_rank=0, world_size=1, nproc=1, node_rank=0, nnodes=1, virtual_local_rank=True)
+    generation = Generation(
+        job_id="", role="", topology_version=1, master_addr="", master_port=1, restart_count=0, restarts_max=0,
+        checkpoint=None,
+    )  # fmt: skip
+    return frozenset(generation_env({}, place, generation))
 
 
 def _own_device(base: Mapping[str, str], local_rank: int) -> str:

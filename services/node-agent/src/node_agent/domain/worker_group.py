@@ -70,6 +70,13 @@ class WorkerGroup:
         """Global rank of a local one."""
         return Rank(self.first_rank + local_rank)
 
+    def after_fault(self, local_rank: LocalRank) -> GroupStep:
+        """Take note of a rank that gave up its work and lives. Its end, should it come, is counted once more."""
+        if local_rank in self.succeeded or local_rank in self.failures or not 0 <= local_rank < self.nproc:
+            return GroupStep(group=self, kind=EndKind.REPEATED)
+        group = replace(self, failures=(*self.failures, local_rank))
+        return GroupStep(group=group, kind=EndKind.RANK_FAILED, ordinal=len(self.failures))
+
     def after_exit(self, local_rank: LocalRank, *, exit_code: int | None) -> GroupStep:
         """Take note of one end. `exit_code` None: ended by a signal, or the status is unknown; both are failures."""
         if local_rank in self.succeeded or not 0 <= local_rank < self.nproc:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from fault_contracts.commands import StopWorkers
+from fault_contracts.commands import StopMode, StopWorkers
 from fault_contracts.payload import Fence, Payload, Reason
 from recovery_planner.domain.checkpoint import CheckpointHistory
 from recovery_planner.domain.gang import Effect, Gang, Incident, Member, operation_id
@@ -109,7 +109,8 @@ class Draft:
         return self.now + timedelta(seconds=self.policy.command_ttl_s if ttl_s is None else ttl_s)
 
     def emit_stop(self, reason: Reason) -> None:
-        """Order every rank of the current topology_version to stop."""
+        """Order every rank of the current topology_version to stop, in the mode of the incident."""
+        in_process = self.incident.stop_mode is StopMode.IN_PROCESS
         self.emit(
             StopWorkers(
                 job_id=self.gang.job_id,
@@ -117,6 +118,9 @@ class Draft:
                 operation_id=self.operation_id("stop_workers"),
                 expires_at=self.expires_at(),
                 grace_s=self.gang.spec.stop_grace_s,
+                mode=self.incident.stop_mode,
+                ranks=(self.incident.condemned or None) if in_process else None,
+                barrier_s=self.gang.spec.barrier_s,
                 reason=reason,
             )
         )

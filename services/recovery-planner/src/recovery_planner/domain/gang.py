@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from fault_contracts.agent import AgentPhase, JobSpec
+from fault_contracts.agent import AgentPhase, JobSpec, RestartAsked
+from fault_contracts.commands import StopMode
 from fault_contracts.faults import Action, Attribution
 from fault_contracts.ids import derived_id
 from fault_contracts.payload import Payload, Reason
@@ -48,6 +49,7 @@ class Member:
         phase: what its workers do, as last reported.
         reported_at: newest report that `phase` was taken from; an older one that comes late is ignored.
         master_port: reserved on the node for the store of the next generation.
+        in_process: every rank of the node has announced a re-executable block.
         table_version: the rank table that the agent holds, as far as we know; a start that is a change to another
             table must carry all rows.
     """
@@ -61,6 +63,7 @@ class Member:
     node_rank_wanted: int | None = None
     phase: AgentPhase = AgentPhase.READY
     standing: Standing = Standing.PRESENT
+    in_process: bool = False
     table_version: int = 0
     former_instances: tuple[str, ...] = ()
 
@@ -93,6 +96,11 @@ class Incident:
         attempt: 1 for the first stop; one more for each fault that breaks a generation which this incident started.
         fault_version: the topology_version that broke last.
         step_before: largest step known when the incident opened; None is unknown.
+        stop_mode: how the current attempt stops its ranks.
+        asked: gravest level of restart that a script asked for in this attempt.
+        condemned: ranks whose process must not go on although it lives.
+        at_barrier: ranks that said they stand at the barrier, in this attempt.
+        in_process_attempts: restarts in place that this incident has tried.
         mark_at: start of the phase that is being timed; the `*_s` fields are sums over the attempts.
     """
 
@@ -106,6 +114,11 @@ class Incident:
     opened_at: datetime
     mark_at: datetime
     dead_ranks: tuple[int, ...] = ()
+    stop_mode: StopMode = StopMode.PROCESS
+    asked: RestartAsked = RestartAsked.IN_PROCESS
+    condemned: tuple[int, ...] = ()
+    at_barrier: frozenset[int] = frozenset()
+    in_process_attempts: int = 0
     step_before: int | None = None
     verdict: Verdict | None = None
     all_started: bool = False

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from fault_contracts.agent import RestartAsked
+from fault_contracts.commands import StopMode
 from fault_contracts.ids import derived_id
 from fault_contracts.payload import Reason
 from fault_contracts.recovery import IncidentOpened, NodeLost
@@ -12,32 +14,71 @@ from recovery_planner.domain import phases
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.gang import Incident, Phase, Standing
 from recovery_planner.domain.gang_machine import Trigger
+from recovery_planner.domain.in_process import graver, stop_mode_of
 
 DEAD_RANKS_MAX = 1_024
 """Dead ranks named in an incident; beyond that a whole part of the machine is gone and the nodes say it better."""
 
 
-def fault(draft: Draft, reason: Reason, *, node_id: str, rank: int | None, observed_at: datetime) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """What became of the rank that a fault names.
+
+    Attributes:
+        dead: its process is gone.
+        condemned: its process lives and must not go on.
+        asked: the level of restart that its script asked for.
+    """
+
+    dead: bool = True
+    condemned: bool = False
+    asked: RestartAsked = RestartAsked.IN_PROCESS
+
+
+DEAD = Fate()
+
+
+def fault(
+    draft: Draft, reason: Reason, *, node_id: str, rank: int | None, observed_at: datetime, fate: Fate = DEAD
+) -> None:
     """A generation is broken: open the incident, or begin its next attempt, and order the stop.
 
     While the gang is already being stopped, another fault is part of the same attempt.
     """
     gang = draft.gang
+    dead = rank if fate.dead else None
+    condemned = () if rank is None or not fate.condemned else (rank,)
     match gang.phase:
         case Phase.STARTING | Phase.RUNNING:
             if gang.incident is None:
                 _open(draft, reason, node_id=node_id, rank=rank, observed_at=observed_at)
             else:
-                _next_attempt(draft, rank)
+                _next_attempt(draft)
+            draft.change_incident(
+                dead_ranks=() if dead is None else (dead,),
+                condemned=condemned,
+                asked=fate.asked,
+                at_barrier=frozenset(),
+            )
+            mode, why = stop_mode_of(draft.gang, draft.policy)
+            draft.explain(f"stop.{mode}", why)
+            draft.change_incident(stop_mode=mode)
             draft.change(stopped=frozenset())
-            draft.move(Trigger.FAULT, deadline_in_s=gang.spec.stop_grace_s + draft.policy.stop_margin_s)
+            draft.move(Trigger.FAULT, deadline_in_s=stop_limit_s(draft))
             draft.emit_stop(reason)
             if gang.incident is None:
                 _announce(draft)
         case Phase.STOPPING | Phase.DECIDING | Phase.WAITING:
-            _join_incident(draft, rank, observed_at)
+            _join_incident(draft, dead, condemned, observed_at, fate.asked)
         case Phase.FORMING | Phase.ENDED:
             pass
+
+
+def stop_limit_s(draft: Draft) -> float:
+    """How long an agent has to report that its ranks stopped."""
+    spec = draft.gang.spec
+    barrier_s = spec.barrier_s if draft.incident.stop_mode is StopMode.IN_PROCESS else 0.0
+    return spec.stop_grace_s + barrier_s + draft.policy.stop_margin_s
 
 
 def _open(draft: Draft, reason: Reason, *, node_id: str, rank: int | None, observed_at: datetime) -> None:
@@ -55,13 +96,12 @@ def _open(draft: Draft, reason: Reason, *, node_id: str, rank: int | None, obser
             fault_observed_at=min(observed_at, draft.now),
             opened_at=draft.now,
             mark_at=draft.now,
-            dead_ranks=() if rank is None else (rank,),
             step_before=gang.step_max,
         )
     )
 
 
-def _next_attempt(draft: Draft, rank: int | None) -> None:
+def _next_attempt(draft: Draft) -> None:
     incident = draft.incident
     if not incident.all_started:
         incident = phases.started(incident, draft.now)
@@ -71,7 +111,6 @@ def _next_attempt(draft: Draft, rank: int | None) -> None:
             attempt=incident.attempt + 1,
             fault_version=draft.gang.table.topology_version,
             verdict=None,
-            dead_ranks=() if rank is None else (rank,),
             mark_at=draft.now,
             all_started=False,
         )
@@ -94,13 +133,21 @@ def _announce(draft: Draft) -> None:
     )
 
 
-def _join_incident(draft: Draft, rank: int | None, observed_at: datetime) -> None:
+def _join_incident(
+    draft: Draft, rank: int | None, condemned: tuple[int, ...], observed_at: datetime, asked: RestartAsked
+) -> None:
     """Another fault of the same attempt. It may have been seen earlier than the one that came first."""
     if observed_at < draft.incident.fault_observed_at:
         draft.change_incident(fault_observed_at=observed_at)
     dead = draft.incident.dead_ranks
     if rank is not None and rank not in dead and len(dead) < DEAD_RANKS_MAX:
         draft.change_incident(dead_ranks=(*dead, rank))
+    asked = graver(draft.incident.asked, asked)
+    if asked is not draft.incident.asked:
+        draft.change_incident(asked=asked)
+    both = tuple(dict.fromkeys((*draft.incident.condemned, *condemned)))
+    if both != draft.incident.condemned:
+        draft.change_incident(condemned=both)
 
 
 def lose(draft: Draft, node_id: str, standing: Standing, reason: Reason, *, observed_at: datetime) -> None:
@@ -132,6 +179,6 @@ def leave_behind(draft: Draft) -> None:
         reason = draft.explain(
             "stop.deadline",
             f"{node_id} did not report that its ranks stopped within"
-            f" {draft.gang.spec.stop_grace_s + draft.policy.stop_margin_s:g} s; the gang goes on without it",
+            f" {stop_limit_s(draft):g} s; the gang goes on without it",
         )
         lose(draft, node_id, Standing.LOST, reason, observed_at=draft.now)

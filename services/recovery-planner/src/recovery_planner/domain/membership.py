@@ -96,6 +96,7 @@ def _member_of(report: AgentReported, arrival: int) -> Member:
         reported_at=report.reported_at,
         node_rank_wanted=report.node_rank_wanted,
         phase=report.phase,
+        in_process=report.in_process,
     )
 
 
@@ -130,6 +131,9 @@ def _refresh(draft: Draft, member: Member, report: AgentReported) -> None:
         draft.explain("agent.returned", f"{report.node_id} answers again")
     else:
         fresh = replace(fresh, standing=member.standing, table_version=member.table_version)
+    if report.topology_version != draft.gang.table.topology_version:
+        # What it says of its ranks is about another generation.
+        fresh = replace(fresh, in_process=member.in_process)
     if replace(fresh, phase=member.phase, reported_at=member.reported_at) != member:
         draft.change_member(fresh)
     elif fresh != member:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fault_contracts.agent import RestartAsked
 from fault_contracts.commands import CheckpointRef, StartWorkers
 from fault_contracts.faults import Action, Attribution
 from fault_contracts.payload import Reason
@@ -15,6 +16,7 @@ from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.ending import end_job
 from recovery_planner.domain.gang import Gang, GenerationStart, Phase, Standing, Verdict
 from recovery_planner.domain.gang_machine import Trigger
+from recovery_planner.domain.in_process import granularity, replaced_ranks
 from recovery_planner.domain.placement import Placement, place
 from recovery_planner.domain.rank_assignment import as_assignments, first_table, next_table
 from training_topology.topology import RankTable, changed_rows
@@ -116,11 +118,14 @@ def _restart(draft: Draft, placement: Placement, verdict: Verdict | None, *, res
     draft.explain("plan.checkpoint", chosen.sentence)
     if verdict is None:
         draft.explain("plan.no_verdict", "no verdict came in time; the cause is unknown and the gang is started again")
-    level = RecoveryLevel.PROCESS if verdict is None else level_of(verdict.action)
+    level, replaced = _level(draft, verdict, table)
     draft.change(incident=phases.planned(incident, draft.now))
+    if level is RecoveryLevel.IN_PROCESS:
+        draft.change_incident(in_process_attempts=incident.in_process_attempts + 1)
     draft.move(Trigger.PLANNED, deadline_in_s=draft.policy.start_deadline_s)
-    _launch(draft, table, base=_base_of(gang, table), chosen=chosen, level=level)
+    _launch(draft, table, base=_base_of(gang, table), chosen=chosen, level=level, replaced=replaced)
     moved = {rank for row in moves for rank in table.ranks_of(row.node_id)}
+    gone = {*incident.dead_ranks, *moved} if replaced is None else set(replaced)
     why: list[Reason] = [*(verdict.reasons[:1] if verdict else ()), *draft.reasons]
     draft.emit(
         RecoveryPlanned(
@@ -132,7 +137,8 @@ def _restart(draft: Draft, placement: Placement, verdict: Verdict | None, *, res
             fault_id=verdict.fault_id if verdict else "",
             attribution=verdict.attribution if verdict else Attribution.UNKNOWN,
             cause=verdict.cause if verdict else "",
-            ranks_replaced=tuple(sorted({*incident.dead_ranks, *moved})),
+            ranks_replaced=tuple(sorted(gone)),
+            granularity=granularity(table, replaced),
             moves=as_assignments(moves),
             checkpoint_step=chosen.step,
             restarts_left=restarts_left,
@@ -142,7 +148,30 @@ def _restart(draft: Draft, placement: Placement, verdict: Verdict | None, *, res
     )
 
 
-def _launch(draft: Draft, table: RankTable, *, base: RankTable, chosen: ChosenCheckpoint, level: RecoveryLevel) -> None:
+def _level(draft: Draft, verdict: Verdict | None, table: RankTable) -> tuple[RecoveryLevel, tuple[int, ...] | None]:
+    """The smallest restart that works, and the ranks that get a new process (None: all)."""
+    level = RecoveryLevel.PROCESS if verdict is None else level_of(verdict.action)
+    if draft.incident.asked is RestartAsked.JOB:
+        draft.explain("plan.asked", "the script asked for a restart of level job")
+        level = RecoveryLevel.JOB
+    replaced = replaced_ranks(draft.gang, table) if level is RecoveryLevel.PROCESS else None
+    if replaced is None:
+        return level, None
+    word = granularity(table, replaced)
+    survivors = table.world_size - len(replaced)
+    draft.explain("plan.in_process", f"{survivors} of {table.world_size} ranks go on in their processes; new: {word}")
+    return RecoveryLevel.IN_PROCESS, replaced
+
+
+def _launch(
+    draft: Draft,
+    table: RankTable,
+    *,
+    base: RankTable,
+    chosen: ChosenCheckpoint,
+    level: RecoveryLevel,
+    replaced: tuple[int, ...] | None = None,
+) -> None:
     """Make `table` the generation of the gang and order its start."""
     gang = draft.gang
     draft.change(
@@ -156,15 +185,23 @@ def _launch(draft: Draft, table: RankTable, *, base: RankTable, chosen: ChosenCh
             GenerationStart(topology_version=table.topology_version, step=-1 if chosen.step is None else chosen.step),
         ),
     )
-    _remember_table(draft)
-    draft.emit(_start_command(draft, base=base, chosen=chosen, level=level))
+    _remember_table(draft, replaced)
+    draft.emit(_start_command(draft, base=base, chosen=chosen, level=level, replaced=replaced))
 
 
-def _remember_table(draft: Draft) -> None:
-    """Every agent that is present hears the start, whether it has a place or not, and holds its table from then on."""
-    version = draft.gang.table.topology_version
+def _remember_table(draft: Draft, replaced: tuple[int, ...] | None) -> None:
+    """Every agent that is present hears the start, whether it has a place or not, and holds its table from then on.
+
+    A node whose ranks are all new has to announce its blocks again; one survivor speaks for the script of its node.
+    """
+    table = draft.gang.table
+    version = table.topology_version
+    new = None if replaced is None else set(replaced)
+    kept = set() if new is None else {row.node_id for row in table.rows if not set(table.ranks_of(row.node_id)) <= new}
     members = {
-        node_id: replace(member, table_version=version) if member.standing is Standing.PRESENT else member
+        node_id: replace(member, table_version=version, in_process=member.in_process and node_id in kept)
+        if member.standing is Standing.PRESENT
+        else member
         for node_id, member in draft.gang.members.items()
     }
     draft.change(members=members)
@@ -178,7 +215,14 @@ def _base_of(gang: Gang, table: RankTable) -> RankTable:
     return RankTable(topology_version=0)
 
 
-def _start_command(draft: Draft, *, base: RankTable, chosen: ChosenCheckpoint, level: RecoveryLevel) -> StartWorkers:
+def _start_command(
+    draft: Draft,
+    *,
+    base: RankTable,
+    chosen: ChosenCheckpoint,
+    level: RecoveryLevel,
+    replaced: tuple[int, ...] | None,
+) -> StartWorkers:
     """The order: only the rows that changed since `base`, and the store address that node_rank 0 keeps reserved."""
     gang = draft.gang
     first = gang.members[gang.table.rows[0].node_id]
@@ -196,4 +240,5 @@ def _start_command(draft: Draft, *, base: RankTable, chosen: ChosenCheckpoint, l
         checkpoint=None if chosen.step is None else CheckpointRef(step=chosen.step, path=chosen.path),
         restart_count=gang.restart_count,
         level=level,
+        ranks_replaced=replaced,
     )

@@ -7,7 +7,7 @@ from fault_contracts.recovery import JobOutcome
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.ending import end_job
 from recovery_planner.domain.gang import Phase, Verdict
-from recovery_planner.domain.gang_stop import fault
+from recovery_planner.domain.gang_stop import Fate, fault
 
 SEVERITY: dict[Action, int] = {
     Action.WAIT_OR_IGNORE: 0,
@@ -61,6 +61,8 @@ def fault_classified(draft: Draft, message: FaultClassified) -> None:
             node_id=new.culprit_node_id,
             rank=message.culprit.rank,
             observed_at=message.classified_at,
+            # Its process may well live (a hang): a rank that is blamed does not go on in it.
+            fate=Fate(condemned=True),
         )
         draft.change_incident(verdict=new)
         return

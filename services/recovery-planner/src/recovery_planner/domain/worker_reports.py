@@ -7,6 +7,7 @@ from dataclasses import replace
 from fault_contracts.agent import (
     AgentPhase,
     CommandRefused,
+    RestartAsked,
     StepReported,
     WorkerExited,
     WorkersCompleted,
@@ -15,7 +16,8 @@ from fault_contracts.agent import (
 )
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.gang import Member, Phase
-from recovery_planner.domain.gang_stop import fault
+from recovery_planner.domain.gang_stop import Fate, fault
+from training_topology.identity import NodeId
 
 START_FAILURES = frozenset({"start_failed", "expired", "illegal_transition", "table_gap"})
 """Refusals of a start that no waiting can heal; the gang is stopped and started anew."""
@@ -44,15 +46,28 @@ def _speaker(draft: Draft, node_id: str, instance_id: str, topology_version: int
 
 
 def worker_exited(draft: Draft, report: WorkerExited) -> None:
-    """A rank ended without being told to: the gang is broken."""
+    """A rank ended without being told to, or gave up its work and lives: the gang is broken."""
     if _speaker(draft, report.node_id, report.instance_id, report.topology_version, "a death") is None:
         return
     rank = report.exit.rank
     if report.step is not None and draft.gang.phase in _LIVE:
         draft.note_step(report.step)
-    ended = f"by signal {report.exit.signal}" if report.exit.signal else f"with code {report.exit.exit_code}"
-    reason = draft.explain("worker.exited", f"rank {rank} on {report.node_id} ended {ended}", draft.cause_id)
-    fault(draft, reason, node_id=report.node_id, rank=rank, observed_at=report.observed_at)
+    rule_id, sentence = _what_happened(report)
+    reason = draft.explain(rule_id, f"rank {rank} on {report.node_id} {sentence}", draft.cause_id)
+    fate = Fate(dead=not report.process_alive, asked=report.restart_asked or RestartAsked.IN_PROCESS)
+    fault(draft, reason, node_id=report.node_id, rank=rank, observed_at=report.observed_at, fate=fate)
+
+
+def _what_happened(report: WorkerExited) -> tuple[str, str]:
+    if report.restart_asked is not None:
+        said = report.error.message[:200] if report.error else ""
+        return "worker.asked", f"asked for a restart of level {report.restart_asked}: {said}"
+    if report.process_alive:
+        error = report.error.type if report.error else "an exception"
+        return "worker.faulted", f"raised {error} in its re-executable block; its process lives"
+    if report.exit.signal:
+        return "worker.exited", f"ended by signal {report.exit.signal}"
+    return "worker.exited", f"ended with code {report.exit.exit_code}"
 
 
 def workers_stopped(draft: Draft, report: WorkersStopped) -> None:
@@ -75,6 +90,8 @@ def workers_stopped(draft: Draft, report: WorkersStopped) -> None:
     draft.change_member(replace(member, master_port=report.master_port, phase=AgentPhase.READY))
     if gang.is_seated(report.node_id):
         draft.change(stopped=gang.stopped | {report.node_id})
+        own = set(gang.table.ranks_of(NodeId(report.node_id)))
+        draft.change_incident(at_barrier=draft.incident.at_barrier | (own & set(report.at_barrier)))
 
 
 def workers_started(draft: Draft, report: WorkersStarted) -> None:
