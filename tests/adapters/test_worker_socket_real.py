@@ -8,6 +8,7 @@ import random
 import stat
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from node_agent.adapters import worker_socket as module
 from node_agent.adapters.worker_socket import WorkerSocket, private_folder
 from node_agent.application.ports import WorkerHandle, WorkerSource
 from training_topology.identity import LocalRank, Rank
+from worker_link.block_messages import Abort, AtBarrier, BlockEntered, BlockMessage
 from worker_link.client import WorkerLink
 from worker_link.frames import FrameReader, encode
 from worker_link.messages import (
@@ -49,6 +51,7 @@ class Reports:
     def __init__(self) -> None:
         self.seen: list[object] = []
         self.bad: list[str] = []
+        self.lost = 0
 
     def on_hello(self, handle: WorkerHandle, message: Hello) -> None:
         self.seen.append(message)
@@ -65,6 +68,12 @@ class Reports:
 
     def on_restart_request(self, handle: WorkerHandle, message: RestartRequest) -> None:
         self.seen.append(message)
+
+    def on_block(self, handle: WorkerHandle, message: BlockMessage) -> None:
+        self.seen.append(message)
+
+    def on_block_lost(self, handle: WorkerHandle) -> None:
+        self.lost += 1
 
     def on_bad_client(self, pid: int, reason: str) -> None:
         assert pid == os.getpid()
@@ -246,3 +255,41 @@ def test_answers_are_readable_by_the_link() -> None:
     message = reader.next_message()
     assert message is not None
     assert from_wire(message) == CheckpointRequest(reason="r")
+
+
+@pytest.mark.asyncio
+async def test_orders_go_to_the_blocks_connection_of_the_present_generation() -> None:
+    async with served() as (server, reports):
+        link = WorkerLink(socket_path=str(server.path), rank=2, topology_version=7)
+        reader, writer = await asyncio.open_unix_connection(str(server.path))
+        writer.write(HELLO)
+        await until(lambda: len(reports.seen) == 2)
+        assert not server.order(HANDLE, Abort(topology_version=7, reason="r")), "nobody has a block yet"
+        writer.write(encode(to_wire(BlockEntered(topology_version=7))))
+        await until(lambda: BlockEntered(topology_version=7) in reports.seen)
+        renewed = replace(HANDLE, topology_version=8)
+        server.reassign(HANDLE, renewed)
+        assert not server.order(HANDLE, Abort(topology_version=7, reason="old")), "an order for a former generation"
+        assert server.order(renewed, Abort(topology_version=8, reason="r"))
+        frames = FrameReader()
+        got: list[object] = []
+        while Abort(topology_version=8, reason="r") not in got:
+            frames.receive_data(await asyncio.wait_for(reader.read(4096), 5))
+            while (message := frames.next_message()) is not None:
+                got.append(from_wire(message))
+        writer.write(encode(to_wire(AtBarrier(topology_version=8, healthy=True))))
+        await until(lambda: AtBarrier(topology_version=8, healthy=True) in reports.seen)
+        writer.close()
+        await until(lambda: reports.lost == 1)
+        link.close()
+
+
+@pytest.mark.asyncio
+async def test_a_child_of_a_rank_may_report_but_has_no_block() -> None:
+    parent = replace(HANDLE, pid=os.getpid() + 1)
+    async with served(lambda _pid: parent) as (server, reports):
+        _, writer = await asyncio.open_unix_connection(str(server.path))
+        writer.write(HELLO + encode(to_wire(BlockEntered(topology_version=7))))
+        await until(lambda: reports.bad)
+        assert "child of one" in reports.bad[0]
+        writer.close()

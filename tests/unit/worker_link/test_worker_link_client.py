@@ -84,7 +84,14 @@ def test_reports_arrive_in_order(link: WorkerLink, agent: Agent) -> None:
     step = agent.next()
     assert (step["step"], step["phase"]) == (4, "finished")
     assert 0 <= time.monotonic() - step["at_monotonic_s"] < 5
-    saved = {"type": "checkpoint_saved", "step": 4, "path": "/ckpt/4", "kind": "model", "writers": 3, "topology_version": 7}
+    saved = {
+        "type": "checkpoint_saved",
+        "step": 4,
+        "path": "/ckpt/4",
+        "kind": "model",
+        "writers": 3,
+        "topology_version": 7,
+    }
     assert agent.next() == saved
     assert agent.next() == {"type": "restart_request", "mode": "process", "reason": "lost a peer"}
 

@@ -58,7 +58,7 @@ def test_a_strike_never_lands_behind_the_gate() -> None:
     thread.start()
     landed = 0
     try:
-        for version in range(1, 5001):  # noqa: B007  read by the striker
+        for version in range(1, 5001):
             going.set()
             landed += run_struck(gate, version, 50e-6)
             for _ in range(20):  # would raise here

@@ -124,8 +124,8 @@ class RestartAsked(StrEnum):
 class WorkerExited(Payload):
     """One rank ended without being told to: the signal that a gang is broken. Clean ends are WorkersCompleted.
 
-    With `process_alive` the rank gave up its work and its process goes on: an exception inside a re-executable block, or
-    a script that asks for a restart.
+    With `process_alive` the rank gave up its work and its process goes on: an exception inside a re-executable block,
+    or a script that asks for a restart.
     """
 
     node_id: Name

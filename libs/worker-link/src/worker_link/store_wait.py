@@ -15,6 +15,7 @@ from collections.abc import Mapping
 WAIT_S_MAX = 0.3
 """A rank 0 that opens its store later than this has something else to do first; then there is nothing to gain here."""
 LOOK_EVERY_S = 0.002
+PORT_MAX = 65_535
 
 
 def wait_for_store(env: Mapping[str, str], *, wait_s_max: float = WAIT_S_MAX) -> bool:
@@ -24,7 +25,8 @@ def wait_for_store(env: Mapping[str, str], *, wait_s_max: float = WAIT_S_MAX) ->
     with the address is the script's to find, in its own words.
     """
     address, port = env.get("MASTER_ADDR", ""), env.get("MASTER_PORT", "")
-    if env.get("RANK", "0") == "0" or not address or not port.isdecimal():
+    if env.get("RANK", "0") == "0" or not address or not port.isdecimal() or int(port) > PORT_MAX:
+        # A port above the largest is cut to 16 bits by some C libraries, and would be knocked at in vain.
         return False
     end_s = time.monotonic() + wait_s_max
     while (left_s := end_s - time.monotonic()) > 0:

@@ -6,8 +6,8 @@ meant to be called from another thread than the one that waits. Not tried: that 
 gloo: `abort` does nothing there (torch 2.13), a collective on a peer that is stopped or stuck waits for its time-out
 of 30 minutes. But gloo's connections are sockets of this process: shutting them down makes the collective fail within
 a millisecond, here and at all peers. They are found without a hook in torch: gloo watches them with an epoll instance
-that is made by epoll_create(2) without O_CLOEXEC (gloo/transport/tcp/loop.cc), and the kernel lists what an epoll instance
-watches in /proc/self/fdinfo. Python, libuv, gRPC and NCCL set O_CLOEXEC, and what is no listening or connected TCP
+that is made by epoll_create(2) without O_CLOEXEC (gloo/transport/tcp/loop.cc), and the kernel lists what it watches
+in /proc/self/fdinfo. Python, libuv, gRPC and NCCL set O_CLOEXEC, and what is no listening or connected TCP
 socket beside a listening one is left alone.
 
 The store: a rank that waits in init_process_group waits for the store's answer; its connection is shut down too. It is

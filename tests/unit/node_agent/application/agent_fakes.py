@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from signal import SIGTERM, Signals
@@ -17,6 +17,7 @@ from fault_contracts.payload import Fence, Payload, Reason
 from fault_contracts.recovery import JobOutcome, NodeAssignment, RecoveryLevel
 from node_agent.adapters.command_journal import SqliteCommandJournal
 from node_agent.application.agent_life import AgentIdentity, AgentLife, JobProgram
+from node_agent.application.block_reports import BlockReports
 from node_agent.application.end_job import JobEnd
 from node_agent.application.leave_job import Leave
 from node_agent.application.obey_commands import CommandIntake
@@ -34,9 +35,13 @@ from node_agent.application.ports import (
     WorkerStartError,
 )
 from node_agent.application.relay_worker_reports import WorkerReportRelay
+from node_agent.application.restart_in_place import InPlaceRestart
 from node_agent.application.start_workers import WorkerStart
+from node_agent.application.stop_in_process import InProcessStop
 from node_agent.application.stop_workers import WorkerStop
 from node_agent.domain.agent_state import AgentEvent
+from training_topology.identity import Rank
+from worker_link.block_messages import BlockOrder
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -114,8 +119,32 @@ class FakeProcesses:
                 self.callback(ended)
         return StopOutcome(exits=tuple(exits), took_s=0.1)
 
+    def reassign(self, handle: WorkerHandle, *, rank: int, topology_version: int) -> WorkerHandle:
+        renewed = replace(handle, rank=Rank(rank), topology_version=topology_version)
+        self.alive[handle.pid] = renewed
+        return renewed
+
     def running(self) -> tuple[WorkerHandle, ...]:
         return tuple(self.alive.values())
+
+
+@dataclass
+class FakeLine:
+    """The way to the ranks' blocks; `deaf` ranks have no connection for it."""
+
+    orders: list[tuple[int, BlockOrder]] = field(default_factory=list)
+    deaf: set[int] = field(default_factory=set)
+    answer: Callable[[WorkerHandle, BlockOrder], None] = lambda _handle, _order: None
+
+    def order(self, handle: WorkerHandle, order: BlockOrder) -> bool:
+        if handle.rank in self.deaf:
+            return False
+        self.orders.append((handle.rank, order))
+        self.answer(handle, order)
+        return True
+
+    def reassign(self, old: WorkerHandle, new: WorkerHandle) -> None:
+        pass  # the fake knows ranks, not generations
 
 
 class ListOutbox:
@@ -168,15 +197,24 @@ class Node:
         )
         self.life.advance(AgentEvent.CONNECTED)
         self.outgoing = Outgoing(identity, self.clock, self.outbox)
-        self.stop = WorkerStop(self.life, self.processes, self.port, self)
-        self.start = WorkerStart(self.life, self.processes, self.stop, self.clock, self)
+        self.line = FakeLine()
+        in_process = InProcessStop(self.life, self.processes, self.line, self)
+        self.stop = WorkerStop(self.life, self.processes, self.port, self, in_process)
+        in_place = InPlaceRestart(self.life, self.processes, self.line)
+        self.start = WorkerStart(self.life, self.processes, self.stop, self.clock, self, in_place)
         self.end = JobEnd(self.life, self.stop, self)
-        self.relay = WorkerReportRelay(self.life, self.outgoing, self.clock, self)
+        self.blocks = BlockReports(self.life, self.outgoing, self.clock, self)
+        self.announced = 0
+        self.blocks.announce = self.on_announced
+        self.relay = WorkerReportRelay(self.life, self.outgoing, self.clock, self, self.blocks)
         self.leave = Leave(self.life, self.processes, self, shutdown_timeout_s=30.0)
         self.intake = CommandIntake(
             self.life, self.journal, self.start, self.stop, self.end, self.outgoing, self.clock, self
         )
         self.processes.callback = ExitObserver(self.life, self.outgoing, self.clock, self).on_exit
+
+    def on_announced(self) -> None:
+        self.announced += 1
 
     def say(self, line: str) -> None:
         self.said.append(line)
@@ -234,6 +272,8 @@ def start(
     valid_s: float = 60.0,
     checkpoint: CheckpointRef | None = None,
     restart_count: int = 0,
+    level: RecoveryLevel = RecoveryLevel.PROCESS,
+    ranks_replaced: tuple[int, ...] | None = None,
 ) -> StartWorkers:
     return StartWorkers(
         **_command("start", version, attempt, valid_s),
@@ -245,13 +285,14 @@ def start(
         master_port=5_001,
         checkpoint=checkpoint,
         restart_count=restart_count,
-        level=RecoveryLevel.PROCESS,
+        level=level,
+        ranks_replaced=ranks_replaced,
     )
 
 
-def stop(version: int = 1, *, attempt: int = 1, valid_s: float = 60.0) -> StopWorkers:
+def stop(version: int = 1, *, attempt: int = 1, valid_s: float = 60.0, **more: Any) -> StopWorkers:
     reason = Reason(rule_id="gang.broken", sentence="rank 3 on n1 ended by signal 9")
-    return StopWorkers(**_command("stop", version, attempt, valid_s), grace_s=0.5, reason=reason)
+    return StopWorkers(**_command("stop", version, attempt, valid_s), grace_s=0.5, reason=reason, **more)
 
 
 def end(outcome: JobOutcome = JobOutcome.SUCCEEDED, *, version: int = 1, valid_s: float = 60.0) -> EndJob:

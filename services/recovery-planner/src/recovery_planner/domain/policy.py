@@ -29,11 +29,13 @@ class Policy:
     """Validity of EndJob. Short, because a new run of the same job_id must not obey the old one's end; an agent that
     was cut off for longer is told again when it reports."""
     in_process_attempts_max: int = 2
-    """Restarts in place within one incident; a fault that comes back after that many needs fresh processes."""
+    """Restarts in place within one incident; a fault that comes back after that many needs fresh processes.
+    0: none."""
     members_max: int = 100_000
     """Agents of one job, spares included; JobSpec allows as many nodes."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if getattr(self, field.name) <= 0 and field.name != "in_process_attempts_max":
+            least_is_zero = field.name == "in_process_attempts_max"
+            if getattr(self, field.name) < 0 or (getattr(self, field.name) == 0 and not least_is_zero):
                 raise ValueError(f"{field.name} is {getattr(self, field.name)}; it must be above zero")
