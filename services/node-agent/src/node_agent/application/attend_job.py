@@ -54,6 +54,7 @@ class JobAttendance:
             stack.push_async_callback(listening.stop)
             answering = await self._bus.answer(what="ping", key=life.identity.node_id, reply=self._reporter.answer_ping)
             stack.push_async_callback(answering.stop)
+            await self._catch_up.mark_past()
             life.advance(AgentEvent.CONNECTED)
             self._reporter.report()
             await self._until_ended()
