@@ -239,10 +239,11 @@ def test_rules_without_fixed_text_do_not_disturb_the_others() -> None:
 
 def test_the_prefilter_s_place_can_be_taken_by_every_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """When all texts together do not fit RE2's memory, lines are tried one by one."""
-    monkeypatch.setattr("node_agent.adapters.log_engine.PREFILTER_MEMORY_BYTES", 1)
-    matcher = RuleMatcher([rule("loss (.*)")])
+    monkeypatch.setattr("node_agent.adapters.log_engine.PREFILTER_MEMORY_BYTES", 1_000)
+    matcher = RuleMatcher([rule(f"{n} is the number of this rule: (.*)") for n in range(10, 40)])
     assert matcher._prefilter is None
-    assert [seen.value for _, seen in matcher.match_block(b"x\nloss 1\n")] == [b"1"]
+    hits = matcher.match_block(b"x\n17 is the number of this rule: 5\n")
+    assert [(index, seen.value) for index, seen in hits] == [(7, b"5")]
 
 
 def test_hostile_output_cannot_grow_the_engine() -> None:

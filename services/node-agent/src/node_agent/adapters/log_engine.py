@@ -193,21 +193,18 @@ def _bits_by_text(wanted: dict[str, int]) -> dict[bytes, int]:
     a try; too few would lose a finding.
     """
     folded: dict[bytes, int] = {}
+    beginning_with: dict[bytes, int] = {}
     for text, bits in wanted.items():
         key = text.encode().lower()
         folded[key] = folded.get(key, 0) | bits
-    return {
-        key: bits | _or(other_bits for other, other_bits in folded.items() if _may_overlap(key, other))
-        for key, bits in folded.items()
-    }
-
-
-def _may_overlap(found: bytes, other: bytes) -> bool:
-    return other in found or any(found.endswith(other[:size]) for size in range(1, min(len(found), len(other))))
-
-
-def _or(bits: Iterator[int]) -> int:
-    total = 0
-    for some in bits:
-        total |= some
-    return total
+        for size in range(1, len(key)):
+            beginning_with[key[:size]] = beginning_with.get(key[:size], 0) | bits
+    bits_of = {}
+    for found, bits in folded.items():
+        for other, other_bits in folded.items():
+            if other in found:
+                bits |= other_bits
+        for size in range(1, len(found)):
+            bits |= beginning_with.get(found[-size:], 0)
+        bits_of[found] = bits
+    return bits_of

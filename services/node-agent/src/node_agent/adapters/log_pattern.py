@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import re2  # type: ignore[import-untyped]
@@ -25,6 +26,8 @@ Spans = Sequence[tuple[int, int]]
 """Begin and end of the match and of each group; (-1, -1) for a group that took no part."""
 SpanFinder = Callable[[bytes, int], Spans | None]
 
+NEEDLES_MAX = 512
+"""Compiled patterns kept: once for all ranks and streams, and a reload finds them again. Two for each of 200 rules."""
 PATTERN_CHARS_MAX = 4_096
 PROGRAM_SIZE_MAX = 1_000
 """RE2's instructions of one pattern. Time on one line is at most proportional to this times the line's length:
@@ -108,6 +111,7 @@ class Needle:
     takes_newline: bool
 
     @classmethod
+    @lru_cache(maxsize=NEEDLES_MAX)
     def of(cls, pattern: str, mode: MatchMode, *, captures: bool) -> Needle:
         """Compile a pattern and its shortcuts."""
         text = in_re2_syntax(pattern)

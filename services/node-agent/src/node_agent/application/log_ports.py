@@ -145,7 +145,7 @@ class LogMonitorHealth:
         rules: in use.
         refused_rules: of the last rule file.
         hits: lines that concerned a rule.
-        cut_lines: lines longer than LINE_BYTES_MAX, looked at up to there.
+        cut_lines: lines of which the part behind LINE_BYTES_MAX was dropped while the line was still coming.
         unusable_values: captures that were no number where one was needed.
         dropped_bytes: output of ranks or streams that are not watched.
         errors: blocks that could not be looked at, or reports that were not taken; `last_error` says why.
