@@ -47,6 +47,8 @@ class StartWorkers(Command):
     level: RecoveryLevel
     ranks_replaced: tuple[int, ...] | None = None
     """None: all ranks are started anew. In in-process mode: the ranks whose process is replaced."""
+    reason: Reason | None = None
+    """Why the ranks before these ended, for the person at the terminal. None: nothing broke before."""
 
 
 class EndJob(Command):

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from fault_contracts.asks import ask_spec
 from fault_contracts.commands import LeaderEpoch
 from fault_contracts.envelope import Envelope, EnvelopeError
 from fault_contracts.payload import Payload
 from fault_contracts.registry import Stream, spec_of
-from fault_contracts.subjects import Kind, pattern
+from fault_contracts.subjects import Kind
 from service_kit.delivery import TRIES_MAX, GiveUp, dead_letter, decode, judge_failure, message_id
 from service_kit.errors import BusUnavailable, ContractViolation, PermanentError
 from service_kit.keyed_work import KeyedWork
@@ -130,7 +131,7 @@ class MemoryBus:
 
     async def ask(self, *, what: str, key: str, body: bytes = b"", timeout_s: float) -> bytes | None:
         """See the port."""
-        subject = pattern(Kind.ASK, what, "asked", 1, self._cluster, key)
+        subject = ask_spec(what).pattern(self._cluster, key)
         await self._on_the_wire(f"ask {what}")
         known = self._broker.answers.get(subject)
         if known is None:
@@ -146,7 +147,7 @@ class MemoryBus:
 
     async def answer(self, *, what: str, key: str, reply: Callable[[bytes], Awaitable[bytes]]) -> Subscription:
         """See the port."""
-        answering = _Answering(self._broker, pattern(Kind.ASK, what, "asked", 1, self._cluster, key))
+        answering = _Answering(self._broker, ask_spec(what).pattern(self._cluster, key))
         self._broker.answers[answering.subject] = (self._name, reply)
         self._running.append(answering)
         return answering

@@ -77,6 +77,8 @@ class WorkerStart:
         source = WorkerSource.NURSERY
         if any(handle.source is WorkerSource.SPAWN for handle in life.handles):
             source = WorkerSource.SPAWN
+        if command.reason is not None:
+            self._announcer.say(f"verdict: {command.reason.sentence}")
         self._announcer.say(_started_line(command, specs, source, took_s))
         return WorkersStarted(
             node_id=life.identity.node_id,
