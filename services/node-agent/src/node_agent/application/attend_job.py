@@ -95,6 +95,8 @@ class JobAttendance:
             self._announcer.say(f"the planner does not take this node into the job: {admission.reason}")
             self._life.advance(AgentEvent.LEAVE)
             self._life.end(ExitCode.BAD_SETTINGS, f"not admitted: {admission.reason}")
+        elif admission.admitted and admission.reason:
+            self._announcer.say(admission.reason)
 
     async def _watch_connection(self) -> None:
         away = False
