@@ -109,6 +109,10 @@ demo: setup ## train on two nodes and a spare, break it four ways, watch it reco
 bench-recovery: setup ## kill -9 to the next step of all ranks: torchrun, Phalanx and the floor, in one run
 	@$(BIN)/python tools/bench_recovery.py
 
+.PHONY: bench-bus
+bench-bus: setup ## publish, consume, ask, key-value store and outbox against a real nats-server, fsync on
+	@$(BIN)/python tools/bench_bus.py
+
 .PHONY: bench-agent
 bench-agent: setup ## how fast an agent reads the output of its ranks
 	@$(BIN)/python tools/bench_agent.py --out .bench/agent.json

@@ -3,7 +3,7 @@
 Beside the engine, in the same run: the floor (cutting the output into lines and nothing else) and Python's `re`, rule
 by rule on each line, which is what a log monitor usually does. Eight ranks write; one line in ten concerns one rule.
 
-    .venv/bin/python tools/bench_agent.py [--lines 100000] [--repeat 5] [--out .bench/agent.json]
+    make bench-agent
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from node_agent.adapters.log_engine import RuleMatcher
-from node_agent.adapters.log_pattern import PatternRefused, compile_pattern, scans_every_line
+from node_agent.adapters.log_pattern import PatternRefused, compile_pattern, scans_every_line, span_finder
 from node_agent.application.log_ports import LineHit
 from node_agent.domain.line_splitter import LINE_BYTES_MAX
 from node_agent.domain.log_rule import LogRule, MatchMode, MetricCondition, NonFinite, RuleAction, RuleKind
@@ -24,7 +24,7 @@ def rule(pattern: str, **fields: Any) -> LogRule:
 
 
 def found(rules: Sequence[LogRule], data: bytes) -> list[tuple[int, bytes, bytes | None]]:
-    return [(hit.rule, hit.line, hit.value) for hit in RuleMatcher(rules).match_block(data)]
+    return [(rule, seen.line, seen.value) for rule, seen in RuleMatcher(rules).match_block(data)]
 
 
 def search(pattern: str, **fields: Any) -> LogRule:
@@ -35,14 +35,14 @@ def test_hits_come_in_the_order_of_lines_and_rules_with_their_captures_and_place
     rules = [rule(r".*loss: (\S+).*"), rule(r".*OOM.*"), rule(r"step (\d+).*")]
     data = b"step 1 loss: 2.5\nnothing\nOOM step 2\nOOM loss: nan\n"
     hits = RuleMatcher(rules).match_block(data)
-    assert [(hit.rule, hit.value, hit.offset) for hit in hits] == [
+    assert [(rule, seen.value, seen.offset) for rule, seen in hits] == [
         (0, b"2.5", 0),
         (2, b"1", 0),
         (1, None, 25),
         (0, b"nan", 36),
         (1, None, 36),
     ]
-    assert hits[2].line == b"OOM step 2"
+    assert hits[2][1].line == b"OOM step 2"
 
 
 def test_match_begins_at_the_line_and_search_anywhere() -> None:
@@ -69,14 +69,14 @@ def test_case_is_ignored_when_the_pattern_says_so_even_with_letters_outside_asci
 def test_the_stop_pattern_is_reported_beside_the_pattern() -> None:
     rules = [rule(".*train.*", stop_pattern=".*finished.*")]
     hits = RuleMatcher(rules).match_block(b"train\nfinished\ntrain finished\nidle\n")
-    assert [(hit.matched, hit.stopped) for hit in hits] == [(True, False), (False, True), (True, True)]
+    assert [(seen.matched, seen.stopped) for _, seen in hits] == [(True, False), (False, True), (True, True)]
 
 
 def test_step_and_path_are_captured_by_name_or_by_order() -> None:
     named = rule(r".*to (?P<path>\S+) at step (?P<step>\d+)", kind=RuleKind.CHECKPOINT)
     ordered = rule(r"saved (\d+) (\S+)", kind=RuleKind.CHECKPOINT)
     hits = RuleMatcher([named, ordered]).match_block(b"saved to /c/5 at step 5\nsaved 6 /c/6\n")
-    assert [(hit.value, hit.path) for hit in hits] == [(b"5", b"/c/5"), (b"6", b"/c/6")]
+    assert [(seen.value, seen.path) for _, seen in hits] == [(b"5", b"/c/5"), (b"6", b"/c/6")]
 
 
 def test_a_group_that_took_no_part_captures_nothing() -> None:
@@ -110,7 +110,10 @@ def test_a_very_long_line_is_looked_at_up_to_the_limit() -> None:
     matcher = RuleMatcher([search("EARLY"), search("LATE")])
     line = b"EARLY" + b"x" * LINE_BYTES_MAX + b"LATE" + b"y" * 1_000_000
     hits = matcher.match_block(line + b"\nLATE\n")
-    assert [(hit.rule, hit.offset, len(hit.line)) for hit in hits] == [(0, 0, LINE_BYTES_MAX), (1, len(line) + 1, 4)]
+    assert [(rule, seen.offset, len(seen.line)) for rule, seen in hits] == [
+        (0, 0, LINE_BYTES_MAX),
+        (1, len(line) + 1, 4),
+    ]
 
 
 def test_text_without_patterns_costs_no_matches() -> None:
@@ -156,6 +159,25 @@ def test_no_pattern_takes_more_than_linear_time(pattern: str, line: bytes) -> No
 def test_a_pattern_that_cannot_be_used_is_refused_with_its_place(pattern: str, said: str) -> None:
     with pytest.raises(PatternRefused, match=re.escape(said)):
         compile_pattern(pattern)
+
+
+class WithoutExtension:
+    """A compiled pattern of an re2 whose inside is different: the documented calls only."""
+
+    def __init__(self, compiled: Any) -> None:
+        self.match, self.search, self.groups = compiled.match, compiled.search, compiled.groups
+
+
+def test_the_extension_module_and_re2_s_documented_calls_agree() -> None:
+    compiled = compile_pattern(r"a(b)?(c)")
+    for anchored in (True, False):
+        quick = span_finder(compiled, anchored=anchored)
+        slow = span_finder(WithoutExtension(compiled), anchored=anchored)
+        for text, at in ((b"abc", 0), (b"xac", 0), (b"xac", 1), (b"zzz", 2), (b"", 0)):
+            assert quick(text, at) == slow(text, at)
+    assert quick(b"xac", 0) == [(1, 3), (-1, -1), (2, 3)]
+    assert quick.__module__ == slow.__module__
+    assert quick.__qualname__ != slow.__qualname__, "this version of re2 is used the quick way"
 
 
 def test_a_refused_pattern_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
@@ -217,10 +239,11 @@ def test_rules_without_fixed_text_do_not_disturb_the_others() -> None:
 
 def test_the_prefilter_s_place_can_be_taken_by_every_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """When all texts together do not fit RE2's memory, lines are tried one by one."""
-    monkeypatch.setattr("node_agent.adapters.log_engine.PREFILTER_MEMORY_BYTES", 1)
-    matcher = RuleMatcher([rule("loss (.*)")])
+    monkeypatch.setattr("node_agent.adapters.log_engine.PREFILTER_MEMORY_BYTES", 1_000)
+    matcher = RuleMatcher([rule(f"{n} is the number of this rule: (.*)") for n in range(10, 40)])
     assert matcher._prefilter is None
-    assert [hit.value for hit in matcher.match_block(b"x\nloss 1\n")] == [b"1"]
+    hits = matcher.match_block(b"x\n17 is the number of this rule: 5\n")
+    assert [(index, seen.value) for index, seen in hits] == [(7, b"5")]
 
 
 def test_hostile_output_cannot_grow_the_engine() -> None:

@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
+from fault_contracts.asks import ASKS
 from fault_contracts.registry import MESSAGES, STREAMS
 from fault_contracts.subjects import Kind
 
@@ -57,7 +58,8 @@ def test_the_file_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_is_an_asyncapi_3_document_with_every_message(document: dict[str, Any]) -> None:
     assert document["asyncapi"] == "3.0.0"
     assert document["info"].keys() >= {"title", "version"}
-    assert set(document["components"]["messages"]) == {spec.type for spec in MESSAGES}
+    asked = {f"ask.{ask.what}.{part}.v1" for ask in ASKS for part in ("asked", "answered")}
+    assert set(document["components"]["messages"]) == {spec.type for spec in MESSAGES} | asked
     assert set(document["x-jetstream"]["streams"]) == {str(spec.name) for spec in STREAMS}
 
 
@@ -83,6 +85,20 @@ def test_channels_address_their_subjects_and_commands_are_heard_where_they_are_r
         assert operation["messages"][0]["$ref"].startswith(f"#/channels/{channel_name}/messages/")
         if operation["action"] == "receive":
             assert not channel_name.startswith(f"{Kind.CMD}."), f"{name} would hear what the stream refused"
+
+
+def test_every_question_is_an_operation_with_a_reply_on_the_subject_that_the_bus_uses(document: dict[str, Any]) -> None:
+    assert {ask.what for ask in ASKS} == {"ping", "admission", "planner"}
+    for ask in ASKS:
+        asked = f"ask.{ask.what}.asked.v1"
+        address = document["channels"][asked]["address"].format(cluster="c1", key="k1")
+        assert address == ask.pattern("c1", "k1") == f"phx.{asked}.c1.k1"
+        for who, action in ((ask.asker, "send"), (ask.answerer, "receive")):
+            operation = document["operations"][f"{who}/{action}/{asked}"]
+            assert operation["action"] == action
+            reply = _resolve(document, operation["reply"]["channel"]["$ref"])
+            assert reply["address"] is None, "the asker names its own inbox"
+            assert list(reply["messages"]) == [f"ask.{ask.what}.answered.v1"]
 
 
 def test_every_sender_sends_and_every_reader_receives(document: dict[str, Any]) -> None:

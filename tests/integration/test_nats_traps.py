@@ -107,6 +107,24 @@ async def test_publishes_in_flight_when_the_server_is_killed_are_stored_once(
     assert info["state"]["messages"] == 300
 
 
+async def test_what_a_killed_server_forgot_to_be_acknowledged_is_not_handled_again(
+    fresh_nats: NatsServer, bus: JetStreamBus
+) -> None:
+    seen = Steps()
+    await bus.consume(durable="reader", messages=[StepReported], handler=seen)
+    for number in range(20):
+        await bus.publish(a_step(number))
+    await until(lambda: len(seen.steps) == 20)
+    before = metric("phalanx_bus_redeliveries_total", consumer="reader")
+    fresh_nats.kill()
+    await restart(fresh_nats)
+    await bus.publish(a_step(20))
+    await until(lambda: 20 in seen.steps)
+    await asyncio.sleep(0.3)
+    assert seen.steps == list(range(21))
+    assert metric("phalanx_bus_redeliveries_total", consumer="reader") > before, "the server forgot nothing"
+
+
 async def test_a_consumer_goes_on_at_once_after_the_server_was_killed(
     fresh_nats: NatsServer, bus: JetStreamBus
 ) -> None:

@@ -57,17 +57,15 @@ async def test_a_server_killed_in_mid_run_costs_no_event_and_no_training(
 
 
 @pytest.mark.asyncio
-async def test_a_push_that_nobody_heard_is_found_by_the_catch_up(
+async def test_what_was_ordered_before_this_life_reported_is_not_for_it(
     tmp_path: Path, nats_server: NatsServer, unique_name: str
 ) -> None:
     async with ScriptedPlanner(nats_server.url, unique_name, cluster=unique_name) as planner:
-        row = reports.AgentReported.model_construct(
-            node_id="n0", address="127.0.0.1", spec=reports.JobSpec(nnodes=1, nproc_per_node=2)
-        )
-        await planner.start(1, [row], master_port=1)  # before the agent exists
+        await planner.end(1, JobOutcome.FAILED_USER)  # the last run of this job id
         async with agent(tmp_path, nats_server.url, unique_name, SLEEPER):
-            started = await planner.wait_for(reports.WorkersStarted)
-            assert started.topology_version == 1
+            here = await planner.wait_for(reports.AgentReported)
+            await planner.start(2, [here], master_port=here.master_port)
+            assert (await planner.wait_for(reports.WorkersStarted)).topology_version == 2
 
 
 @pytest.mark.asyncio

@@ -4,7 +4,7 @@ import pytest
 
 from service_kit.jetstream.ack_reply import Receipt, read_receipt
 
-RECEIPT = Receipt(stream="AGENTS", stream_sequence=42, deliveries=3)
+RECEIPT = Receipt(stream="AGENTS", stream_sequence=42, deliveries=3, stored_ns="1700000000000000000")
 
 
 @pytest.mark.parametrize(

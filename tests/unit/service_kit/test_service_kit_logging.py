@@ -2,6 +2,8 @@
 
 import json
 import logging
+import subprocess
+import sys
 
 import pytest
 import structlog
@@ -49,3 +51,14 @@ def test_the_readable_form_shows_a_traceback_without_local_variables(capsys: pyt
     shown = capsys.readouterr().err
     assert "ValueError: no" in shown
     assert "'hunter2'" not in shown.replace('password = "hunter2"', "")
+
+
+@pytest.mark.parametrize(
+    ("first", "shown"), [("service_kit.logging", "False True"), ("rich.console, service_kit.logging", "True True")]
+)
+def test_logging_does_not_pull_in_rich_and_does_not_hide_it(first: str, shown: str) -> None:
+    code = (
+        f"import sys, {first}; print('rich' in sys.modules, end=' '); import rich.console; print('rich' in sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert ended.stdout.strip() == shown

@@ -96,6 +96,31 @@ async def test_a_killed_reader_finds_its_message_again_after_ack_wait() -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_reader_that_reclaims_has_what_the_killed_one_held_at_once_and_only_once() -> None:
+    clock = VirtualClock()
+    broker = MemoryBroker(clock)
+    first, second = MemoryBus(broker, name="first"), MemoryBus(broker, name="second")
+    again = []
+
+    async def dies(_delivery: Delivery) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    async def handle(delivery: Delivery) -> None:
+        again.append((delivery.envelope.data.step, delivery.deliveries))
+
+    await first.consume(durable="reader", messages=[StepReported], handler=dies)
+    await MemoryBus(broker, name="sender").publish(a_step(1))
+    await clock.run_until_idle()
+    first.kill()
+    await second.consume(durable="reader", messages=[StepReported], handler=handle, reclaim=True)
+    await clock.run_until_idle()
+    assert again == [(1, 1)], "at once; the count begins anew, as on the real server"
+    await clock.advance(ACK_WAIT_S + 1)
+    assert again == [(1, 1)]
+    await broker.close()
+
+
+@pytest.mark.asyncio
 async def test_a_message_id_counts_for_ten_minutes() -> None:
     clock = VirtualClock()
     bus = MemoryBus(MemoryBroker(clock))

@@ -1,3 +1,5 @@
+"""How the benchmark turns the ranks' events into figures."""
+
 import json
 import sys
 from pathlib import Path

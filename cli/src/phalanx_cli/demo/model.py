@@ -19,7 +19,7 @@ CONTEXT = 24
 WIDTH = 64
 HEADS = 4
 LAYERS = 2
-BATCH = 8
+BATCH = 4
 """Sequences for each rank and step."""
 LEARNING_RATE = 1e-3
 BETAS = (0.9, 0.99)

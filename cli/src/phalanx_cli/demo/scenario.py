@@ -12,7 +12,7 @@ from fault_contracts.faults import Attribution
 NODES = 2
 RANKS_PER_NODE = 2
 WORLD_SIZE = NODES * RANKS_PER_NODE
-STEPS_PER_FAULT_MIN = 70
+STEPS_PER_FAULT_MIN = 60
 """A fault waits for the first complete checkpoint of its generation and for progress after it, which is told once a
 second: 20 steps and 50 at most, at the pace below."""
 
@@ -74,7 +74,7 @@ class BadOptions(ValueError):
 class Options:
     """What the user chose."""
 
-    steps: int = 300
+    steps: int = 240
     faults: tuple[Fault, ...] = tuple(Fault)
     seed: int = 1
     step_s: float = 0.02

@@ -157,7 +157,9 @@ class Stack:
         self.nats_url = nats.url if nats else self.nats_url
         self.redis_url = valkey.url if valkey else self.redis_url
         self._record(StackPhase.STARTING)
-        surroundings = ServiceSurroundings(cluster=self.cluster, nats_url=self.nats_url, redis_url=self.redis_url)
+        surroundings = ServiceSurroundings(
+            cluster=self.cluster, nats_url=self.nats_url, redis_url=self.redis_url, embedded_nats=nats is not None
+        )
         self._services.extend(
             ServiceProcess(spec, surroundings=surroundings, data_dir=self.data_dir) for spec in self._specs
         )

@@ -37,7 +37,7 @@ class JobSpec(Payload):
 
 
 class AgentReported(Payload):
-    """An agent is here and in this state. Sent at connect, at reconnect and at each change of phase."""
+    """An agent is here and in this state. Sent at connect and at every reconnect; what follows has its own messages."""
 
     node_id: Name
     instance_id: Name

@@ -10,6 +10,8 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
+from fault_contracts.asks import ASKS
+from fault_contracts.asyncapi_asks import ask_channels, ask_messages, ask_operations
 from fault_contracts.envelope import ENVELOPE_BYTES_MAX
 from fault_contracts.registry import MESSAGES, STREAMS, Bucket, MessageSpec, StreamSpec
 from fault_contracts.subjects import ROOT, Kind
@@ -41,10 +43,13 @@ def asyncapi_document() -> dict[str, Any]:
                 "description": "nats-server 2.12 or newer with JetStream (NATS_URL).",
             }
         },
-        "channels": {name: channel for spec in MESSAGES for name, channel in _channels(spec)},
-        "operations": {name: operation for spec in MESSAGES for name, operation in _operations(spec)},
+        "channels": {name: channel for spec in MESSAGES for name, channel in _channels(spec)}
+        | {name: channel for ask in ASKS for name, channel in ask_channels(ask)},
+        "operations": {name: operation for spec in MESSAGES for name, operation in _operations(spec)}
+        | {name: operation for ask in ASKS for name, operation in ask_operations(ask)},
         "components": {
-            "messages": {spec.type: _message(spec) for spec in MESSAGES},
+            "messages": {spec.type: _message(spec) for spec in MESSAGES}
+            | {name: message for ask in ASKS for name, message in ask_messages(ask)},
             "schemas": {"Envelope": _envelope(), **dict(sorted(definitions.items()))},
             "parameters": {
                 "cluster": {"description": "Name of the cluster, as one token (fault_contracts.subjects)."},

@@ -65,6 +65,8 @@ class StartWorkers(Command):
     ranks_replaced: tuple[int, ...] | None = None
     """Which processes are replaced: None is all of them. With level in_process: these ranks get a new process, and the
     others restart in place; a rank that an agent finds gone is replaced as well."""
+    reason: Reason | None = None
+    """Why the ranks before these ended, for the person at the terminal. None: nothing broke before."""
 
 
 class EndJob(Command):

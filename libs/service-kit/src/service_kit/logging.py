@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import sys
-from typing import Any, TextIO
-
-import structlog
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from service_kit.settings import LogFormat
 
-Logger = structlog.typing.FilteringBoundLogger
+
+def _load_without_rich() -> Any:
+    """Import structlog, which would import rich for tracebacks that we do not use: 6 MB in every agent and service.
+
+    A None in sys.modules makes the import fail the way that structlog expects where rich is not installed. Whoever
+    imports rich afterwards (the cli) gets it.
+    """
+    known = "rich" in sys.modules
+    if not known:
+        sys.modules["rich"] = None  # type: ignore[assignment]
+    try:
+        return importlib.import_module("structlog")
+    finally:
+        if not known:
+            del sys.modules["rich"]
+
+
+if TYPE_CHECKING:
+    import structlog
+
+    Logger: TypeAlias = structlog.typing.FilteringBoundLogger
+else:
+    structlog = _load_without_rich()
+    Logger = structlog.typing.FilteringBoundLogger
 
 
 def configure_logging(

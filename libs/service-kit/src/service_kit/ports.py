@@ -87,7 +87,8 @@ class Bus(Protocol):
         Deliveries of one key (node or job) are handled in order and one at a time; different keys may interleave.
         Undecodable messages are dead-lettered. `from_now`: a new durable starts with new messages only.
         `reclaim`: from now on this process is the only reader: what an earlier one had in hand when it was killed comes
-        again at once, not after `ack_wait`. Handlers must be idempotent; delivery counts restart.
+        again at once, not after `ack_wait`. Handlers must be idempotent: others that read the same durable may get
+        twice what they hold. A message that ends its readers waits for `ack_wait` after the third time.
         """
         ...
 

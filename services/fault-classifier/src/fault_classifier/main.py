@@ -40,7 +40,10 @@ async def wire(service: Service[FaultClassifierSettings]) -> None:
         rescan_s=settings.rescan_s,
         history_s=settings.history_s,
     )
-    service.own(await service.bus.consume(durable=NAME, messages=[*CONDITIONS, *JOURNAL], handler=collect.handle))
+    # Reclaim: a judge that was killed with a message in hand must not keep the gang waiting for 30 s.
+    service.own(
+        await service.bus.consume(durable=NAME, messages=[*CONDITIONS, *JOURNAL], handler=collect.handle, reclaim=True)
+    )
     service.spawn(expire.run(), name="expire verdicts")
     service.spawn(expire.rescan_forever(), name="rescan evidence")
 

@@ -39,8 +39,9 @@ async def wire(service: Service[HealthIngestSettings]) -> None:
         rescan_s=settings.rescan_s,
     )
     # Deaths of ranks have a consumer of their own: a storm of signals must not stand before them in the queue.
-    service.own(await service.bus.consume(durable=f"{NAME}-exits", messages=[WorkerExited], handler=ingest.handle))
-    service.own(await service.bus.consume(durable=f"{NAME}-signals", messages=[SignalObserved], handler=ingest.handle))
+    # Reclaim: what a killed process had in hand is taken up by its next life at once, not 30 s later.
+    for durable, message in ((f"{NAME}-exits", WorkerExited), (f"{NAME}-signals", SignalObserved)):
+        service.own(await service.bus.consume(durable=durable, messages=[message], handler=ingest.handle, reclaim=True))
     service.spawn(sweep.run(), name="sweep conditions")
     service.spawn(sweep.rescan_forever(), name="rescan conditions")
 

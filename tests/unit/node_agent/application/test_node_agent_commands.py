@@ -8,6 +8,7 @@ from agent_fakes import ROWS, Node, end, row, start, stop
 
 from fault_contracts.agent import AgentPhase, CommandRefused, WorkersStarted, WorkersStopped
 from fault_contracts.commands import CheckpointRef
+from fault_contracts.payload import Reason
 from fault_contracts.recovery import JobOutcome
 from node_agent.application.ports import WorkerError
 
@@ -25,6 +26,18 @@ async def test_a_start_runs_this_nodes_row_and_tells(tmp_path: Path) -> None:
     assert (env["PHALANX_CHECKPOINT_STEP"], env["HOME"]) == ("40", "/h")
     assert node.life.phase is AgentPhase.RUNNING
     assert node.urgent(WorkersStarted) == [True]
+
+
+async def test_a_restart_says_why_before_it_says_that(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    await node.obey(start())
+    await node.obey(stop())
+    assert not [line for line in node.said if "verdict" in line], "a first start has nothing to explain"
+    why = Reason(rule_id="classify.platform.killed", sentence="platform, process_killed: rank 3 was ended by SIGKILL")
+    again = start(2, base_version=1, attempt=1, restart_count=1).model_copy(update={"reason": why})
+    await node.obey(again)
+    assert node.said[-2] == "verdict: platform, process_killed: rank 3 was ended by SIGKILL"
+    assert node.said[-1].startswith("restarted ranks 0-1 of 4")
 
 
 async def test_a_stop_ends_all_and_brings_a_fresh_store_address(tmp_path: Path) -> None:

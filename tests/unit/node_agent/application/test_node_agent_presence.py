@@ -33,6 +33,8 @@ class FakeBus:
         self.down: BusUnavailable | None = None
         self.admission: bytes | None = None
         self.stored: list[Any] = []
+        self.first_sequence = 1
+        self.ordered_after_report: list[Any] = []
         self.published: list[Envelope[Any]] = []
         self.looks = 0
 
@@ -49,13 +51,15 @@ class FakeBus:
 
     async def last_commands(self, *, key: str, messages: Sequence[type]) -> list[Delivery]:
         self.looks += 1
+        if self.looks > 1:
+            self.stored = self.stored or self.ordered_after_report
         if self.down:
             raise self.down
         return [
             Delivery(
                 envelope=seal(command, source="p", cause_id=command.operation_id, time=command.expires_at),
                 subject="s",
-                stream_sequence=1,
+                stream_sequence=self.first_sequence,
                 deliveries=1,
             )
             for command in self.stored
@@ -139,6 +143,18 @@ async def test_a_catch_up_handles_the_newest_only_and_once(tmp_path: Path) -> No
     assert node.processes.stops == []
 
 
+async def test_the_end_of_the_last_run_of_this_job_id_does_not_end_the_new_one(tmp_path: Path) -> None:
+    node, bus = Node(tmp_path), FakeBus()
+    catch_up = CatchUp(node.life, bus, node.intake, node.clock, interval_s=5.0)  # type: ignore[arg-type]
+    bus.stored = [end()]
+    await catch_up.mark_past()
+    await catch_up.once()
+    assert not node.life.ended.is_set()
+    bus.stored, bus.first_sequence = [start(2)], 2
+    await catch_up.once()
+    assert node.life.topology_version == 2
+
+
 async def test_a_catch_up_within_one_version_prefers_the_stop(tmp_path: Path) -> None:
     node, bus = Node(tmp_path), FakeBus()
     catch_up = CatchUp(node.life, bus, node.intake, node.clock, interval_s=5.0)  # type: ignore[arg-type]
@@ -162,7 +178,7 @@ async def test_a_catch_up_without_a_bus_is_tried_again_later(tmp_path: Path) -> 
 async def test_attending_from_the_first_report_to_the_end_of_the_job(tmp_path: Path) -> None:
     node, bus = Node(tmp_path), FakeBus()
     node.life.phase = AgentPhase.INIT
-    bus.stored = [end()]
+    bus.ordered_after_report = [end()]
     assert await attendance_of(node, bus).attend() == 0
     reports = await node.reports_from()
     assert isinstance(reports[0], AgentReported)

@@ -1,3 +1,5 @@
+"""What counts as held, and that everything else is a problem."""
+
 from datetime import UTC, datetime, timedelta
 
 import pytest

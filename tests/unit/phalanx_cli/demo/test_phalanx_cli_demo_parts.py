@@ -26,7 +26,7 @@ def test_faults_are_played_in_the_demos_order_and_unknown_ones_are_refused() -> 
 
 def test_too_few_steps_for_the_faults_are_refused_before_anything_starts() -> None:
     check(Options())
-    check(Options(steps=140, faults=(Fault.KILL_RANK, Fault.BUG)))
+    check(Options(steps=120, faults=(Fault.KILL_RANK, Fault.BUG)))
     with pytest.raises(BadOptions, match="too short"):
         check(Options(steps=100))
 

@@ -1,3 +1,5 @@
+"""The demo's tables, its JSON, and when everything held."""
+
 import io
 import json
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""What the demo knows of a job from its events, in whatever order they come."""
+
 from datetime import UTC, datetime, timedelta
 
 from fault_contracts.agent import CheckpointReported, StepReported, WorkersStarted

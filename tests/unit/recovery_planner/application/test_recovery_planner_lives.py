@@ -186,6 +186,7 @@ def test_two_planners_at_once_make_one_start() -> None:
             await rig.until_running(version + 1)
         assert rig.versions() == [1, 2, 3, 4, 5, 6]
         assert rig.versions(StopWorkers) == [1, 2, 3, 4, 5]
+        await rig.clock.sleep(3)
         leaders = [life.name for life in rig.lives if life.planner.lead.is_leader]
         assert len(leaders) == 1
         await rig.end()
@@ -197,6 +198,7 @@ def test_standby_takes_over_from_a_dead_leader() -> None:
     async def story() -> None:
         rig = Rig()
         leader = await rig.begin("a", "b")
+        await leader.known.wait()
         standby = rig.planner()
         await rig.until_running(1)
         assert not standby.planner.lead.is_leader

@@ -26,7 +26,7 @@ def test_advice_is_not_worth_a_write() -> None:
 def test_an_effect_is() -> None:
     made = draft()
     before = made.gang.effect_seq
-    made.emit_stop(made.explain("rule", "because"))
+    made.emit(made.explain("rule", "because"))
     assert made.durable
     assert [effect.seq for effect in made.gang.pending] == [before + 1]
     assert made.gang.pending[0].cause_id == "cause"

@@ -42,6 +42,9 @@ def test_rank_dies_and_the_gang_comes_back_once() -> None:
     assert start.checkpoint is not None
     assert (start.checkpoint.step, start.checkpoint.path) == (10, "/ckpt/10")
     assert start.restart_count == 1
+    assert start.reason is not None
+    assert start.reason.sentence.startswith("platform, "), "the terminal says whose fault it was"
+    assert story.all(StartWorkers)[0].reason is None
     assert start.master_port == 29_501, "the port that node_rank 0 reserved when it stopped"
     assert (start.base_version, start.rows) == (1, ()), "nothing moved, so the start carries no row"
     story.wait(0.2)
@@ -265,6 +268,9 @@ def test_verdict_that_never_comes_is_unknown() -> None:
     planned = story.last(RecoveryPlanned)
     assert (planned.attribution, planned.level) == (Attribution.UNKNOWN, RecoveryLevel.PROCESS)
     assert "plan.no_verdict" in [reason.rule_id for reason in planned.reasons]
+    reason = story.last(StartWorkers).reason
+    assert reason is not None
+    assert reason.sentence.startswith("unknown, no verdict came in time: "), "unknown is said, not left out"
 
 
 def test_late_agent_is_left_behind() -> None:

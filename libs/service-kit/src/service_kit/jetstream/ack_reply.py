@@ -14,6 +14,8 @@ class Receipt:
     stream: str
     stream_sequence: int
     deliveries: int
+    stored_ns: str
+    """When it was stored; with the sequence it tells a message from one of a stream that was made anew."""
 
 
 def read_receipt(reply: str) -> Receipt:
@@ -28,4 +30,9 @@ def read_receipt(reply: str) -> Receipt:
     if tokens[:2] != ["$JS", "ACK"] or len(tokens) not in (9, 11, 12):
         raise ValueError(f"{reply[:120]!r} is not a JetStream reply subject")
     start = 2 if len(tokens) == 9 else 4
-    return Receipt(stream=tokens[start], deliveries=int(tokens[start + 2]), stream_sequence=int(tokens[start + 3]))
+    return Receipt(
+        stream=tokens[start],
+        deliveries=int(tokens[start + 2]),
+        stream_sequence=int(tokens[start + 3]),
+        stored_ns=tokens[start + 5],
+    )

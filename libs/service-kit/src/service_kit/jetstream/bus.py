@@ -8,11 +8,12 @@ from typing import Any
 
 from nats.errors import Error as NatsError
 
+from fault_contracts.asks import ask_spec
 from fault_contracts.commands import LeaderEpoch
 from fault_contracts.envelope import Envelope, EnvelopeError
 from fault_contracts.payload import Payload
 from fault_contracts.registry import Stream, spec_of
-from fault_contracts.subjects import Kind, encode_token, pattern
+from fault_contracts.subjects import Kind, encode_token
 from service_kit import metrics, tracing
 from service_kit.clock import SystemClock
 from service_kit.delivery import GiveUp, decode, message_id
@@ -218,7 +219,7 @@ class JetStreamBus:
                 await asyncio.sleep(0.02)
 
     def _ask_subject(self, what: str, key: str) -> str:
-        return pattern(Kind.ASK, what, "asked", 1, self._cluster, key)
+        return ask_spec(what).pattern(self._cluster, key)
 
 
 def _ensurer(

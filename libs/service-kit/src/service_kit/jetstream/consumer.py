@@ -8,6 +8,7 @@ its reader.
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,9 +28,15 @@ from service_kit.ports import Delivery, Handler
 ACK_WAIT_S = 30.0
 ACK_PENDING_MAX = 1_000
 """Bound of what one consumer holds in memory and of what is redelivered when its process dies."""
+SETTLED_KEPT = 4_096
+"""Places of messages that are done, so that a forgetful server's redelivery is not handled twice: some 0.5 MB."""
 STOP_LIMIT_S = 10.0
 
 log = get_logger(__name__)
+
+
+_Place = tuple[str, int, str]
+"""Stream, sequence, time of storing."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,6 +44,7 @@ class _Held:
     """A message that the server waits for."""
 
     msg: Msg
+    place: _Place
     stream: str
     sequence: int
     deliveries: int
@@ -53,7 +61,9 @@ class Consumer:
         self._dead_letters = dead_letters
         self._handled = metrics.HANDLED.labels(consumer=name, outcome="ok")
         self._work: KeyedWork[_Held] = KeyedWork(self._process)
-        self._held: dict[tuple[str, int], _Held] = {}
+        self._held: dict[_Place, _Held] = {}
+        self._settled: OrderedDict[_Place, bytes] = OrderedDict()
+        self._answers: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
         self._extender = asyncio.create_task(self._extend(), name=f"extend {name}")
 
@@ -64,19 +74,27 @@ class Consumer:
         except ValueError as error:
             log.error("delivery_without_receipt", consumer=self._name, subject=msg.subject, error=str(error))
             return
-        place = (receipt.stream, receipt.stream_sequence)
+        place = (receipt.stream, receipt.stream_sequence, receipt.stored_ns)
+        settled = self._settled.get(place)
+        if settled is not None:
+            # A killed server forgets the last acknowledgements, and that it delivered at all: its consumer state is not
+            # fsynced with each of them. This process remembers.
+            metrics.REDELIVERIES.labels(consumer=self._name).inc()
+            self._answer(msg, settled)
+            return
         if self._stopping.is_set():
-            asyncio.get_running_loop().create_task(self._tell(msg, NAK))
+            self._answer(msg, NAK)
             return
         if receipt.deliveries > 1:
             metrics.REDELIVERIES.labels(consumer=self._name).inc()
-            held = self._held.get(place)
-            if held is not None:
-                # Ours already, and still in hand: the server lost patience or restarted. The new receipt counts.
-                held.msg = msg
-                return
+        held = self._held.get(place)
+        if held is not None:
+            # Ours already, and still in hand: the server lost patience or restarted. The new receipt counts.
+            held.msg = msg
+            return
         held = _Held(
             msg=msg,
+            place=place,
             stream=receipt.stream,
             sequence=receipt.stream_sequence,
             deliveries=receipt.deliveries,
@@ -96,6 +114,8 @@ class Consumer:
         for held in left:
             await self._tell(held.msg, NAK)
         self._held.clear()
+        if self._answers:
+            await asyncio.wait(tuple(self._answers), timeout=1.0)
         self._extender.cancel()
         await asyncio.gather(self._extender, return_exceptions=True)
 
@@ -109,7 +129,11 @@ class Consumer:
             log.exception("consumer_failed", consumer=self._name, stream=held.stream, sequence=held.sequence)
             receipt = NAK
         finally:
-            self._held.pop((held.stream, held.sequence), None)
+            self._held.pop(held.place, None)
+        if receipt != NAK:
+            self._settled[held.place] = receipt
+            if len(self._settled) > SETTLED_KEPT:
+                self._settled.popitem(last=False)
         await self._tell(held.msg, receipt)
 
     async def _until_settled(self, held: _Held) -> bytes:
@@ -191,6 +215,11 @@ class Consumer:
         except TimeoutError:
             return False
         return True
+
+    def _answer(self, msg: Msg, receipt: bytes) -> None:
+        task = asyncio.get_running_loop().create_task(self._tell(msg, receipt))
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)
 
     async def _tell(self, msg: Msg, receipt: bytes) -> None:
         try:

@@ -13,6 +13,11 @@ from service_kit.logging import get_logger
 _START_OPTIONS = ("deliver_policy", "opt_start_seq", "opt_start_time")
 """Where a consumer began; it cannot be changed later, so what is there stays."""
 
+RECLAIMS_MAX = 3
+"""Resets at one place. A message that ended three readers is suspect; an honest crash seldom happens twice there."""
+_RECLAIMED = "phalanx.reclaimed"
+"""Metadata of a consumer: `<acknowledgement floor>:<resets>`."""
+
 log = get_logger(__name__)
 
 
@@ -60,14 +65,30 @@ async def ensure_durable(
 async def reclaim_pending(connection: Connection, *, stream: str, name: str) -> None:
     """Reset a consumer to its acknowledgement floor (nats-server 2.14), so that what a dead reader held comes at once.
 
+    A reset forgets how often a message was delivered, by which one that kills its readers is known. So the resets at
+    one floor are counted in the consumer's metadata; after RECLAIMS_MAX of them the message comes after ack_wait, is
+    counted by the server and ends as a dead letter.
+
     An older server does not know the request; then it comes after ack_wait, which is slower and loses nothing.
     """
     try:
+        info = await call_api(connection, f"CONSUMER.INFO.{stream}.{name}", {})
+        if not info["num_ack_pending"]:
+            return
+        config = info["config"]
+        floor = str(info["ack_floor"]["stream_seq"])
+        seen, _, times = config.get("metadata", {}).get(_RECLAIMED, "").partition(":")
+        count = int(times) + 1 if seen == floor else 1
+        if count > RECLAIMS_MAX:
+            log.warning("consumer_reset_too_often", stream=stream, consumer=name, floor=floor)
+            return
+        config["metadata"] = {**config.get("metadata", {}), _RECLAIMED: f"{floor}:{count}"}
+        await call_api(connection, f"CONSUMER.CREATE.{stream}.{name}", {"stream_name": stream, "config": config})
         answer = await call_api(connection, f"CONSUMER.RESET.{stream}.{name}", {})
     except (ServerRefusal, BusUnavailable) as error:
         log.warning("consumer_not_reset", stream=stream, consumer=name, error=str(error))
         return
-    log.debug("consumer_reset", stream=stream, consumer=name, sequence=answer.get("reset_seq"))
+    log.info("consumer_reset", stream=stream, consumer=name, sequence=answer.get("reset_seq"), times=count)
 
 
 async def _config(connection: Connection, stream: str, name: str) -> dict[str, Any] | None:

@@ -29,6 +29,8 @@ CONSUMERS_MAX = 256
 """Per stream: a few services, their tools, short-lived readers of keys. Agents need none (2.15 would allow 1,000)."""
 BUCKET_BYTES_MAX = 256 << 20
 """A rank table of 4,096 ranks takes 160 KB, a condition 4 KB: room for a thousand jobs and 50,000 conditions."""
+BUCKET_SHARE = 4
+"""A bucket gets at most this part of a stream's limit: it keeps one value a key, a stream keeps history."""
 BUCKET_VALUE_BYTES_MAX = 1_000_000
 MESSAGE_BYTES_MAX = 1_040_000
 """Envelope limit (1,000,000) and headers, below max_payload (1,048,576)."""
@@ -71,7 +73,7 @@ def bucket_config(bucket: Bucket, settings: BusSettings) -> dict[str, Any]:
         "num_replicas": settings.stream_replicas,
         "max_msgs_per_subject": 1,
         "duplicate_window": 120 * _NS,
-        "max_bytes": min(BUCKET_BYTES_MAX, settings.stream_bytes_max),
+        "max_bytes": min(BUCKET_BYTES_MAX, settings.stream_bytes_max // BUCKET_SHARE),
         "max_msg_size": MESSAGE_BYTES_MAX,
         "max_consumers": CONSUMERS_MAX,
         "allow_direct": True,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random  # noqa: TID251 - trouble comes from a seed, so that a failing run can be repeated
 from typing import Any
 
@@ -15,6 +15,7 @@ from fault_contracts.envelope import open_envelope
 from fault_contracts.registry import Stream, StreamSpec, stream_spec
 from service_kit.errors import BusUnavailable, StaleLeader
 from service_kit.ports import Clock, Delivery
+from service_kit.testing.memory_records import Durable, Orphan, Receiver, Record
 
 ACK_WAIT_S = 30.0
 
@@ -38,36 +39,6 @@ class Trouble:
     reordered: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """A stored message."""
-
-    stream: Stream
-    sequence: int
-    subject: str
-    body: bytes
-    stored_s: float
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class Receiver:
-    """A consumer process of a durable, or a plain subscription."""
-
-    owner: str
-    patterns: tuple[str, ...]
-    take: Callable[[Record, int], None]
-    in_hand: dict[tuple[Stream, int], int] = field(default_factory=dict)
-
-
-@dataclass(slots=True, kw_only=True)
-class Durable:
-    """What the server remembers of a consumer: what is still to be delivered, and how often it has been."""
-
-    patterns: tuple[str, ...]
-    waiting: list[tuple[Record, int]] = field(default_factory=list)
-    receivers: list[Receiver] = field(default_factory=list)
-
-
 class MemoryBroker:
     """In place of nats-server."""
 
@@ -78,7 +49,8 @@ class MemoryBroker:
         self.partitioned: set[str] = set()
         """Names of buses that reach nobody at the moment."""
         self.dropped_by_fence = 0
-        self.answers: dict[str, tuple[str, Callable[[bytes], Awaitable[bytes]]]] = {}
+        self.answers: dict[str, list[tuple[str, Callable[[bytes], Awaitable[bytes]]]]] = {}
+        """Who serves a question; of several the newest is asked."""
         self._streams: dict[Stream, list[Record]] = {stream: [] for stream in Stream}
         self._ids: dict[tuple[Stream, str], Record] = {}
         self._newest: dict[str, Record] = {}
@@ -200,8 +172,24 @@ class MemoryBroker:
             durable.receivers.remove(receiver)
         for (stream, sequence), deliveries in receiver.in_hand.items():
             record = self._streams[stream][sequence - 1]
-            self._again(name, record, deliveries + 1, ACK_WAIT_S if killed else 0.0)
+            if killed:
+                orphan = Orphan(record=record)
+                durable.orphans.append(orphan)
+                self._again(name, record, deliveries + 1, ACK_WAIT_S, orphan=orphan)
+            else:
+                self._again(name, record, deliveries + 1, 0.0)
         receiver.in_hand.clear()
+
+    def reclaim(self, name: str) -> None:
+        """What dead readers had in hand comes to the living ones at once, counted as delivered for the first time."""
+        durable = self._durables[name]
+        orphans, durable.orphans = durable.orphans, []
+        for orphan in orphans:
+            orphan.claimed = True
+            durable.waiting.append((orphan.record, 1))
+        if orphans:
+            durable.waiting.sort(key=lambda waiting: (waiting[0].stream, waiting[0].sequence))
+            self.pump(name)
 
     def settle(self, name: str, receiver: Receiver, record: Record, deliveries: int) -> None:
         """A message is done with; now and then the acknowledgement is lost."""
@@ -268,9 +256,15 @@ class MemoryBroker:
 
         self.spawn(later())
 
-    def _again(self, name: str, record: Record, deliveries: int, wait_s: float) -> None:
+    def _again(
+        self, name: str, record: Record, deliveries: int, wait_s: float, *, orphan: Orphan | None = None
+    ) -> None:
         async def redeliver() -> None:
             await self.clock.sleep(wait_s)
+            if orphan is not None:
+                if orphan.claimed:
+                    return
+                self._durables[name].orphans.remove(orphan)
             self._durables[name].waiting.append((record, deliveries))
             self.pump(name)
 

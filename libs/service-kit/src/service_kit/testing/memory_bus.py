@@ -6,16 +6,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from fault_contracts.asks import ask_spec
 from fault_contracts.commands import LeaderEpoch
 from fault_contracts.envelope import Envelope, EnvelopeError
 from fault_contracts.payload import Payload
 from fault_contracts.registry import Stream, spec_of
-from fault_contracts.subjects import Kind, pattern
+from fault_contracts.subjects import Kind
 from service_kit.delivery import TRIES_MAX, GiveUp, dead_letter, decode, judge_failure, message_id
 from service_kit.errors import BusUnavailable, ContractViolation, PermanentError
 from service_kit.keyed_work import KeyedWork
 from service_kit.ports import Delivery, Handler, Subscription
-from service_kit.testing.memory_broker import MemoryBroker, Receiver, Record
+from service_kit.testing.memory_broker import MemoryBroker
+from service_kit.testing.memory_records import Receiver, Record
 
 STOP_LIMIT_S = 5.0
 
@@ -67,7 +69,7 @@ class MemoryBus:
         messages: Sequence[type[Payload]],
         handler: Handler,
         from_now: bool = False,
-        reclaim: bool = False,  # noqa: ARG002 - here what a killed reader held always comes after ack_wait: the worse case
+        reclaim: bool = False,
     ) -> Subscription:
         """See the port."""
         await self._on_the_wire(f"consume {durable}")
@@ -88,6 +90,8 @@ class MemoryBus:
         )
         self._running.append(receiving)
         self._broker.attach(f"{durable}-{self._cluster}", receiving.receiver, streams=streams, from_now=from_now)
+        if reclaim:
+            self._broker.reclaim(f"{durable}-{self._cluster}")
         return receiving
 
     async def listen(
@@ -130,12 +134,12 @@ class MemoryBus:
 
     async def ask(self, *, what: str, key: str, body: bytes = b"", timeout_s: float) -> bytes | None:
         """See the port."""
-        subject = pattern(Kind.ASK, what, "asked", 1, self._cluster, key)
+        subject = ask_spec(what).pattern(self._cluster, key)
         await self._on_the_wire(f"ask {what}")
         known = self._broker.answers.get(subject)
-        if known is None:
+        if not known:
             return None
-        owner, reply = known
+        owner, reply = known[-1]
         if owner in self._broker.partitioned or self._broker.chance(self._broker.trouble.dropped):
             await self._broker.clock.sleep(timeout_s)
             raise BusUnavailable(f"ask {what} of {key}: no reply within {timeout_s:g} s")
@@ -146,8 +150,8 @@ class MemoryBus:
 
     async def answer(self, *, what: str, key: str, reply: Callable[[bytes], Awaitable[bytes]]) -> Subscription:
         """See the port."""
-        answering = _Answering(self._broker, pattern(Kind.ASK, what, "asked", 1, self._cluster, key))
-        self._broker.answers[answering.subject] = (self._name, reply)
+        subject = ask_spec(what).pattern(self._cluster, key)
+        answering = _Answering(self._broker, subject, (self._name, reply))
         self._running.append(answering)
         return answering
 
@@ -172,17 +176,21 @@ class MemoryBus:
 class _Answering:
     """A served question."""
 
-    def __init__(self, broker: MemoryBroker, subject: str) -> None:
-        self._broker = broker
-        self.subject = subject
+    def __init__(
+        self, broker: MemoryBroker, subject: str, served: tuple[str, Callable[[bytes], Awaitable[bytes]]]
+    ) -> None:
+        self._serving = broker.answers.setdefault(subject, [])
+        self._served = served
+        self._serving.append(served)
 
     async def stop(self) -> None:
         """See the port."""
         self.kill()
 
     def kill(self) -> None:
-        """Gone: the next question hears that nobody listens."""
-        self._broker.answers.pop(self.subject, None)
+        """Gone; when nobody else serves it, the next question hears that nobody listens."""
+        if self._served in self._serving:
+            self._serving.remove(self._served)
 
 
 class _Receiving:

@@ -14,10 +14,11 @@ from typing import Any
 
 import re2  # type: ignore[import-untyped]
 
-from node_agent.adapters.log_pattern import Needle, compile_pattern, re2_options
+from node_agent.adapters.log_pattern import Needle, SpanFinder, Spans, compile_pattern, re2_options, span_finder
 from node_agent.application.log_ports import LineHit
 from node_agent.domain.line_splitter import LINE_BYTES_MAX
 from node_agent.domain.log_rule import LogRule, RuleKind
+from node_agent.domain.log_state import LineSeen
 
 PREFILTER_MEMORY_BYTES = 32 << 20
 """RE2 takes what it needs up to this; 100 rules need well under 1 MB."""
@@ -40,7 +41,7 @@ class RuleMatcher:
 
     def __init__(self, rules: Sequence[LogRule]) -> None:
         self._pairs = [_Pair.of(index, rule) for index, rule in enumerate(rules)]
-        self._prefilter: Any = None
+        self._prefilter: SpanFinder | None = None
         self._every_line = 0
         """Bits of the patterns to run on every line; pattern 2n is rule n's own, 2n + 1 its stop pattern."""
         self._bits_of: dict[bytes, int] = {}
@@ -53,12 +54,12 @@ class RuleMatcher:
         hits: list[LineHit] = []
         lines = self._lines_of_all(data) if self._every_line else self._lines_with_text(data)
         for start, end, bits in lines:
-            line = data[start : min(end, start + LINE_BYTES_MAX)]
+            line = data[start : end if end - start <= LINE_BYTES_MAX else start + LINE_BYTES_MAX]
             clean = line if line.isascii() else _valid_utf8(line)
             for pair, own, stop in self._pairs_in(bits):
-                hit = pair.hit(line, clean, start, own=own, stop=stop)
-                if hit is not None:
-                    hits.append(hit)
+                seen = pair.look(line, clean, start, own=own, stop=stop)
+                if seen is not None:
+                    hits.append((pair.index, seen))
         return hits
 
     def _lines_with_text(self, data: bytes) -> Iterator[tuple[int, int, int]]:
@@ -67,8 +68,9 @@ class RuleMatcher:
             return
         bits = 0
         start, end = 0, -1
-        for found in self._prefilter.finditer(data):
-            at, to = found.span()
+        to = 0
+        while (spans := self._prefilter(data, to)) is not None:
+            at, to = spans[0]
             if at > end:
                 if bits:
                     yield start, end, bits
@@ -125,12 +127,12 @@ class RuleMatcher:
         if not wanted:
             return
         try:
-            self._prefilter = re2.compile(
-                _alternation(wanted, ignoring_case), re2_options(PREFILTER_MEMORY_BYTES, captures=False)
-            )
+            options = re2_options(PREFILTER_MEMORY_BYTES, captures=False)
+            compiled = re2.compile(_alternation(wanted, ignoring_case), options)
         except re2.error:  # over the memory limit: slower, and still right
             self._every_line = self._all_bits
             return
+        self._prefilter = span_finder(compiled, anchored=False)
         self._bits_of = _bits_by_text(wanted)
 
 
@@ -153,21 +155,21 @@ class _Pair:
         own = Needle.of(rule.pattern, rule.mode, captures=value_group > 0)
         return cls(index=index, own=own, stop=stop, value_group=value_group, path_group=path_group)
 
-    def hit(self, line: bytes, clean: bytes, offset: int, *, own: bool, stop: bool) -> LineHit | None:
+    def look(self, line: bytes, clean: bytes, offset: int, *, own: bool, stop: bool) -> LineSeen | None:
         """Run what may match; None when nothing does."""
-        found = self.own.find(clean) if own else None
+        spans = self.own.find(clean) if own else None
         stopped = stop and self.stop is not None and self.stop.find(clean) is not None
-        if found is None and not stopped:
-            return None
-        return LineHit(
-            rule=self.index,
-            matched=found is not None,
-            stopped=stopped,
-            value=found[self.value_group] if found is not None and self.value_group else None,
-            path=found[self.path_group] if found is not None and self.path_group else None,
-            line=line,
-            offset=offset,
-        )
+        if spans is None:
+            return LineSeen(matched=False, stopped=True, line=line, offset=offset) if stopped else None
+        value = _group(spans, self.value_group, clean) if self.value_group else None
+        path = _group(spans, self.path_group, clean) if self.path_group else None
+        return LineSeen(value=value, stopped=stopped, path=path, line=line, offset=offset)
+
+
+def _group(spans: Spans, number: int, line: bytes) -> bytes | None:
+    """What a group captured; a newline that was only lent to the line is not part of it."""
+    begin, end = spans[number]
+    return line[begin:end] if begin >= 0 else None
 
 
 def _valid_utf8(line: bytes) -> bytes:
@@ -191,21 +193,18 @@ def _bits_by_text(wanted: dict[str, int]) -> dict[bytes, int]:
     a try; too few would lose a finding.
     """
     folded: dict[bytes, int] = {}
+    beginning_with: dict[bytes, int] = {}
     for text, bits in wanted.items():
         key = text.encode().lower()
         folded[key] = folded.get(key, 0) | bits
-    return {
-        key: bits | _or(other_bits for other, other_bits in folded.items() if _may_overlap(key, other))
-        for key, bits in folded.items()
-    }
-
-
-def _may_overlap(found: bytes, other: bytes) -> bool:
-    return other in found or any(found.endswith(other[:size]) for size in range(1, min(len(found), len(other))))
-
-
-def _or(bits: Iterator[int]) -> int:
-    total = 0
-    for some in bits:
-        total |= some
-    return total
+        for size in range(1, len(key)):
+            beginning_with[key[:size]] = beginning_with.get(key[:size], 0) | bits
+    bits_of = {}
+    for found, bits in folded.items():
+        for other, other_bits in folded.items():
+            if other in found:
+                bits |= other_bits
+        for size in range(1, len(found)):
+            bits |= beginning_with.get(found[-size:], 0)
+        bits_of[found] = bits
+    return bits_of

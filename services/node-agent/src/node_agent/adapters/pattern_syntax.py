@@ -34,7 +34,7 @@ class Literals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchoredTail:
-    """A pattern of the form `.*FIXED...`: where FIXED stands once in a line, `pattern` from there is the same."""
+    """A pattern of the form `.*FIXED...`: where `pattern` matches at a line's last FIXED, the whole does."""
 
     fixed: str
     pattern: str
@@ -104,8 +104,8 @@ def required_literals(pattern: str) -> Literals | None:
 def anchored_tail(pattern: str) -> AnchoredTail | None:
     """The tail of a `.*FIXED...` pattern; None for any other form.
 
-    The greedy `.*` in front takes as much as it can, so the last FIXED in a line decides; where there is only one,
-    matching may begin at it. A `.*` at the very end matches whatever is left and is dropped.
+    The greedy `.*` in front takes as much as it can, so the last FIXED in a line is tried first, and what it captures
+    counts. A `.*` at the very end matches whatever is left and is dropped.
     """
     if not pattern.startswith(".*"):
         return None

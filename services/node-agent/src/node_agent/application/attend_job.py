@@ -54,6 +54,7 @@ class JobAttendance:
             stack.push_async_callback(listening.stop)
             answering = await self._bus.answer(what="ping", key=life.identity.node_id, reply=self._reporter.answer_ping)
             stack.push_async_callback(answering.stop)
+            await self._catch_up.mark_past()
             life.advance(AgentEvent.CONNECTED)
             self._reporter.report()
             await self._until_ended()
@@ -94,6 +95,8 @@ class JobAttendance:
             self._announcer.say(f"the planner does not take this node into the job: {admission.reason}")
             self._life.advance(AgentEvent.LEAVE)
             self._life.end(ExitCode.BAD_SETTINGS, f"not admitted: {admission.reason}")
+        elif admission.admitted and admission.reason:
+            self._announcer.say(admission.reason)
 
     async def _watch_connection(self) -> None:
         away = False

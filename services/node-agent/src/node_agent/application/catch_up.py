@@ -20,6 +20,22 @@ class CatchUp:
         self._intake = intake
         self._clock = clock
         self._interval_s = interval_s
+        self._past_sequence = 0
+
+    async def mark_past(self) -> None:
+        """Note the newest command stored before this life reported itself; it and what is older is not for us.
+
+        A job id may be used again on a lasting bus: the end of its last run must not end the next one. Nothing that a
+        planner ordered before it knew of this instance can concern it. Tried until the bus answers.
+        """
+        while True:
+            try:
+                found = await self._bus.last_commands(key=self._life.identity.job_id, messages=COMMANDS)
+            except TransientError:
+                await self._clock.sleep(self._interval_s)
+                continue
+            self._past_sequence = max((delivery.stream_sequence or 0 for delivery in found), default=0)
+            return
 
     async def once(self) -> bool:
         """Handle the newest command.
@@ -32,8 +48,9 @@ class CatchUp:
         except TransientError:
             # Being cut off is normal for an agent: training goes on, and the reconnect brings the next catch-up.
             return False
-        if found:
-            newest = max(found, key=lambda delivery: point_of(delivery.envelope.data))
+        fresh = [delivery for delivery in found if (delivery.stream_sequence or 0) > self._past_sequence]
+        if fresh:
+            newest = max(fresh, key=lambda delivery: point_of(delivery.envelope.data))
             await self._intake.handle(newest.envelope, pushed=False)
         return True
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from node_agent.domain.log_rule import LogRule, LogStream, RuleAction
-from node_agent.domain.log_state import LogState
+from node_agent.domain.log_state import LineSeen, LogState
 from training_topology.identity import Rank
 
 EXCERPT_CHARS_MAX = 512
@@ -17,24 +17,8 @@ PATH_CHARS_MAX = 4_096
 """Linux's PATH_MAX; a longer capture is not a path."""
 
 
-class LineHit(NamedTuple):
-    """A line on which a rule's pattern, its stop pattern or both matched.
-
-    Attributes:
-        rule: index of the rule in the list the matcher was made for.
-        value: the captured text (metric: group 1; step: group `step`), None without one.
-        path: the group `path` of a checkpoint rule.
-        line: without its newline, cut to LINE_BYTES_MAX.
-        offset: place of the line in the block's data.
-    """
-
-    rule: int
-    matched: bool
-    stopped: bool
-    value: bytes | None
-    path: bytes | None
-    line: bytes
-    offset: int
+LineHit = tuple[int, LineSeen]
+"""Index of a rule in the list the matcher was made for, and the line that concerns it."""
 
 
 class LogMatcher(Protocol):
@@ -119,8 +103,7 @@ class LogFinding:
     observed_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogProgress:
+class LogProgress(NamedTuple):
     """A progress rule read a step."""
 
     rule: str
@@ -128,8 +111,7 @@ class LogProgress:
     step: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogCheckpoint:
+class LogCheckpoint(NamedTuple):
     """A checkpoint rule read that a checkpoint is saved; `path` is empty when the line does not tell it."""
 
     rule: str
@@ -163,7 +145,7 @@ class LogMonitorHealth:
         rules: in use.
         refused_rules: of the last rule file.
         hits: lines that concerned a rule.
-        cut_lines: lines longer than LINE_BYTES_MAX, looked at up to there.
+        cut_lines: lines of which the part behind LINE_BYTES_MAX was dropped while the line was still coming.
         unusable_values: captures that were no number where one was needed.
         dropped_bytes: output of ranks or streams that are not watched.
         errors: blocks that could not be looked at, or reports that were not taken; `last_error` says why.

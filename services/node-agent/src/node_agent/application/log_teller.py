@@ -12,7 +12,6 @@ from typing import TypeVar
 from node_agent.application.log_ports import (
     EXCERPT_CHARS_MAX,
     PATH_CHARS_MAX,
-    LineHit,
     LogCheckpoint,
     LogFinding,
     LogMonitorHealth,
@@ -21,7 +20,7 @@ from node_agent.application.log_ports import (
 )
 from node_agent.application.rank_log import Evaluator
 from node_agent.domain.log_rule import RuleKind
-from node_agent.domain.log_state import LogVerdict
+from node_agent.domain.log_state import LineSeen, LogVerdict
 from service_kit.ports import Clock
 
 STEP_DIGITS_MAX = 18
@@ -68,24 +67,24 @@ class LogTeller:
             state=verdict.state,
             sentence=verdict.sentence,
             value=verdict.value,
-            excerpt=evaluator.line.decode(errors="backslashreplace")[:EXCERPT_CHARS_MAX],
+            excerpt=evaluator.line[:EXCERPT_CHARS_MAX].decode(errors="backslashreplace")[:EXCERPT_CHARS_MAX],
             offset=evaluator.offset,
             suppressed=verdict.suppressed,
             observed_at=self._clock.now(),
         )
         self._report(self._reports.on_log_finding, finding, verdict.rule_id)
 
-    def capture(self, evaluator: Evaluator, hit: LineHit) -> None:
+    def capture(self, evaluator: Evaluator, seen: LineSeen) -> None:
         """Pass on the step of a progress or checkpoint line."""
         rule, rank = evaluator.rule, evaluator.rank
-        step = _step_of(hit.value)
+        step = _step_of(seen.value)
         if step is None or rank is None:
             self.tally.unusable_values += 1
         elif rule.kind is RuleKind.PROGRESS:
             progress = LogProgress(rule=rule.name, rank=rank, step=step)
             self._report(self._reports.on_log_progress, progress, rule.name)
         else:
-            path = (hit.path or b"").decode(errors="backslashreplace")[:PATH_CHARS_MAX]
+            path = (seen.path or b"").decode(errors="backslashreplace")[:PATH_CHARS_MAX]
             checkpoint = LogCheckpoint(rule=rule.name, rank=rank, step=step, path=path, kind=rule.checkpoint_kind)
             self._report(self._reports.on_log_checkpoint, checkpoint, rule.name)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from node_agent.application.log_ports import EXCERPT_CHARS_MAX, LineHit, LogMatcher
+from node_agent.application.log_ports import LogMatcher
 from node_agent.domain.line_splitter import LineSplitter
 from node_agent.domain.log_rule import LogRule, LogStream
 from node_agent.domain.log_state import LineSeen, LogVerdict, RuleState, TimePassed, next_deadline_s, step
@@ -20,23 +20,21 @@ class Evaluator:
     rank: Rank | None
     state: RuleState
     line: bytes = b""
+    """The last one that matched."""
     stream: LogStream | None = None
     offset: int | None = None
 
-    def see(self, hit: LineHit, stream: LogStream, offset: int, now_s: float) -> LogVerdict | None:
-        """Weigh a line."""
-        if hit.matched:
-            self.line, self.stream, self.offset = hit.line[:EXCERPT_CHARS_MAX], stream, offset
-        event = LineSeen(matched=hit.matched, value=hit.value, stopped=hit.stopped)
-        after = step(self.rule, self.state, event, now_s=now_s)
-        self.state = after.state
-        return after.verdict
+    def see(self, seen: LineSeen, stream: LogStream, offset: int, now_s: float) -> LogVerdict | None:
+        """Weigh a line that begins at this place of the stream."""
+        if seen.matched:
+            self.line, self.stream, self.offset = seen.line, stream, offset
+        self.state, verdict = step(self.rule, self.state, seen, now_s=now_s)
+        return verdict
 
     def pass_time(self, now_s: float) -> LogVerdict | None:
         """Look at the clock."""
-        after = step(self.rule, self.state, TimePassed(), now_s=now_s)
-        self.state = after.state
-        return after.verdict
+        self.state, verdict = step(self.rule, self.state, TimePassed(), now_s=now_s)
+        return verdict
 
     @property
     def deadline_s(self) -> float | None:

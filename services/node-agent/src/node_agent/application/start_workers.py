@@ -94,6 +94,8 @@ class WorkerStart:
             return await self._give_up(command, failures)
         took_s = self._clock.monotonic_s() - began_s
         source = _source_of([handle for handle in started if isinstance(handle, WorkerHandle)])
+        if command.reason is not None:
+            self._announcer.say(f"verdict: {command.reason.sentence}")
         self._announcer.say(_started_line(command, specs, fresh, source, took_s))
         return WorkersStarted(
             node_id=life.identity.node_id,

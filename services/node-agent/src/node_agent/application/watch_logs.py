@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from node_agent.application.log_ports import (
-    LineHit,
     LogMatcher,
     LogMonitorHealth,
     LogReports,
@@ -20,7 +19,7 @@ from node_agent.application.log_teller import LogTeller
 from node_agent.application.rank_log import Evaluator, RankLog, StreamView
 from node_agent.domain.line_splitter import Block
 from node_agent.domain.log_rule import CAPTURING_KINDS, LogRule, LogStream
-from node_agent.domain.log_state import RankLogState, RuleState, combine
+from node_agent.domain.log_state import LineSeen, RankLogState, RuleState, combine
 from service_kit.ports import Clock
 from training_topology.identity import LocalRank, Rank
 
@@ -195,10 +194,10 @@ class WatchLogs:
         now_s = self._now_s()
         for block in blocks:
             try:
-                for hit in view.matcher.match_block(block.data):
+                for which, seen in view.matcher.match_block(block.data):
                     self._tally.hits += 1
-                    index = view.rules[hit.rule]
-                    self._weigh(log.evaluators[index], index, hit, stream, block.offset + hit.offset, now_s)
+                    index = view.rules[which]
+                    self._weigh(log.evaluators[index], index, seen, stream, block.offset + seen.offset, now_s)
             except Exception as error:  # noqa: BLE001 - the output's way to file and terminal must go on
                 self._teller.fail(f"rank {log.rank} {stream}, from byte {block.offset}: {error!r}")
         took_s = self._clock.monotonic_s() - began_s
@@ -206,22 +205,22 @@ class WatchLogs:
         self._tally.lag_s_max = max(self._tally.lag_s_max, took_s)
 
     def _weigh(
-        self, evaluator: Evaluator, index: int, hit: LineHit, stream: LogStream, offset: int, now_s: float
+        self, evaluator: Evaluator, index: int, seen: LineSeen, stream: LogStream, offset: int, now_s: float
     ) -> None:
         """One line for one rule: on its rank, and on the node while that still waits."""
         rule, before = evaluator.rule, evaluator.state
-        verdict = evaluator.see(hit, stream, offset, now_s)
+        verdict = evaluator.see(seen, stream, offset, now_s)
         if verdict is not None:
             self._teller.tell(evaluator, verdict, by_line=True)
         if rule.metric is not None:
             self._tally.unusable_values += evaluator.state.metric.unusable - before.metric.unusable
-        elif rule.kind in CAPTURING_KINDS and hit.matched and before.active:
-            self._teller.capture(evaluator, hit)
+        elif rule.kind in CAPTURING_KINDS and seen.matched and before.active:
+            self._teller.capture(evaluator, seen)
         if rule.has_line_timers:
             self._expect(evaluator)
         node = self._node.get(index)
         if node is not None and node.state.active and node.state.matches == 0:
-            verdict = node.see(hit, stream, offset, now_s)
+            verdict = node.see(seen, stream, offset, now_s)
             if verdict is not None:
                 self._teller.tell(node, verdict, by_line=True)
 

@@ -41,7 +41,7 @@ class LineSplitter:
         self.lines = 0
         """Lines finished so far; \\r\\n counts once."""
         self.cut_lines = 0
-        """Finished lines that were longer than a chunk could show whole, cut to LINE_BYTES_MAX."""
+        """Finished lines of which the part behind the limit was dropped while they were coming."""
         self._is_cut = False
 
     def feed(self, data: bytes) -> list[Block]:

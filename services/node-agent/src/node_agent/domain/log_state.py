@@ -46,11 +46,21 @@ _REASON_PREFIX = {SLOW: "LogSlow", HANGING: "LogHang", FAULTED: "LogFault"}
 
 
 class LineSeen(NamedTuple):
-    """A line on which the rule's pattern matched, its stop pattern, or both; `value` is the captured text."""
+    """A line on which the rule's pattern matched, its stop pattern, or both.
+
+    Attributes:
+        value: the captured text (metric: group 1; step: group `step`); None without one.
+        path: the group `path` of a checkpoint rule.
+        line: without its newline and cut to LINE_BYTES_MAX; not weighed, only told.
+        offset: place of the line in its block; only told.
+    """
 
     matched: bool = True
     value: bytes | None = None
     stopped: bool = False
+    path: bytes | None = None
+    line: bytes = b""
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

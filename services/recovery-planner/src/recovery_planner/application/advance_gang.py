@@ -60,12 +60,14 @@ class _Desk:
     revision: int | None = None
     loaded: bool = False
     dirty: bool = False
+    doubtful: bool = False
+    """An event did not fit the copy, which may be old."""
     losses: int = 0
     queue: deque[_Request] = field(default_factory=deque)
     task: asyncio.Task[None] | None = None
 
     def forget(self) -> None:
-        self.gang, self.revision, self.loaded, self.dirty = None, None, False, False
+        self.gang, self.revision, self.loaded, self.dirty, self.doubtful = None, None, False, False, False
 
 
 class AdvanceGang:
@@ -160,12 +162,16 @@ class AdvanceGang:
 
     async def _cycle(self, desk: _Desk, fresh: list[_Request]) -> None:
         """Decide what is new, write, publish. Leaves `dirty` when the cleared record is still to be written."""
-        if not desk.loaded:
+        is_copy = desk.loaded
+        if not is_copy:
             await self._load(desk)
         for request in fresh:
             self._decide(desk, request)
         if desk.gang is None:
             return
+        if desk.doubtful and is_copy and not desk.dirty:
+            await self._make_sure(desk)
+        desk.doubtful = False
         if desk.dirty:
             owed = bool(desk.gang.pending)
             desk.revision = await self._store.save(desk.gang, desk.revision)
@@ -185,6 +191,18 @@ class AdvanceGang:
             desk.gang, desk.revision = stored.gang, stored.revision
             self._tell_watchers(desk.gang)
         self._failpoints.reach("after_load")
+
+    async def _make_sure(self, desk: _Desk) -> None:
+        """An event is about to be forgotten because it does not fit: not on the word of a copy that is out of date.
+
+        A write would find that out by itself; forgetting writes nothing.
+
+        Raises:
+            CompareAndSetLost: another planner wrote since; everything is decided again.
+        """
+        stored = await self._store.load(desk.job_id)
+        if stored is None or stored.revision != desk.revision:
+            raise CompareAndSetLost(f"gang of job {desk.job_id} was written by another planner")
 
     def _decide(self, desk: _Desk, request: _Request) -> None:
         """Fold one event into the record; one that cannot be decided fails alone."""
@@ -211,6 +229,7 @@ class AdvanceGang:
             return
         desk.gang = result.gang
         desk.dirty = desk.dirty or result.durable
+        desk.doubtful = desk.doubtful or result.ignored
         _log_reasons(result.gang, result.reasons)
         self._tell_watchers(result.gang)
         self._failpoints.reach("after_decide")

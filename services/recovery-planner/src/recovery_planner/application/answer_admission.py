@@ -7,11 +7,15 @@ import json
 from typing import Any
 
 from fault_contracts.agent import JobSpec
-from recovery_planner.domain.gang import Gang
+from recovery_planner.domain.gang import Gang, Phase
 from recovery_planner.domain.membership import misfit
 from service_kit.errors import TransientError
 from service_kit.logging import get_logger
 from service_kit.ports import Bus, Subscription
+from training_topology.identity import NodeId
+
+RUNS_ELSEWHERE = (Phase.STARTING, Phase.RUNNING)
+"""A newcomer of such a gang has no rank for now, and no command that says so: it was started before."""
 
 log = get_logger(__name__)
 
@@ -62,7 +66,7 @@ class AnswerAdmission:
         """JSON {"admitted", "reason"} for a question {"node_id", "spec"}."""
         gang = self._gangs.get(job_id)
         if gang is None:
-            return _said(admitted=True, reason="the job is not known here yet")
+            return _said(admitted=True, reason="")  # not known here yet: its report is on its way
         try:
             question: Any = json.loads(body or b"{}")
             node_id = str(question.get("node_id", ""))
@@ -73,6 +77,10 @@ class AnswerAdmission:
             return _said(admitted=False, reason=f"the question is not understood: {error}")
         if reason:
             return _said(admitted=False, reason=f"job {job_id} was started with other options: {reason}")
+        table = gang.table
+        if gang.phase in RUNS_ELSEWHERE and table.row_of(NodeId(node_id)) is None:
+            where = f"version {table.topology_version} runs on {table.nnodes} other nodes"
+            return _said(admitted=True, reason=f"standing by as a spare ({where})")
         return _said(admitted=True, reason="")
 
 

@@ -16,7 +16,9 @@ from service_kit.errors import TransientError
 from service_kit.logging import get_logger
 from service_kit.ports import Bus, Clock, Subscription
 
+ROLE = LeaderEpoch.model_fields["role"].default
 ASK_EVERY_S = 1.0
+LOOK_EVERY_S = 1.0
 ASK_TIMEOUT_S = 0.5
 SILENT_MAX = 5
 """Questions in a row that a leader may leave unanswered while the server says that it listens: it hangs."""
@@ -77,12 +79,33 @@ class Lead:
                     await self._clock.sleep(ASK_EVERY_S)
                     continue
                 first_known.set()
-                await self._lost.wait()
+                await self._hold()
                 log.warning("lead_lost", epoch=self._epoch)
                 await self._end(duties)
         finally:
             first_known.set()  # whoever waits for it must not wait for a loop that ended
             await self._end(duties)
+
+    async def _hold(self) -> None:
+        """Until a newer epoch is seen: at our next command by the server, or here by looking.
+
+        Two that began at the same moment find out without a command between them; until then each wastes the other's
+        work, and neither does harm.
+        """
+        while not self._lost.is_set():
+            sleep = asyncio.ensure_future(self._clock.sleep(LOOK_EVERY_S))
+            lost = asyncio.ensure_future(self._lost.wait())
+            try:
+                await asyncio.wait((sleep, lost), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                sleep.cancel()
+                lost.cancel()
+            try:
+                newest = await self._bus.last_commands(key=ROLE, messages=[LeaderEpoch])
+            except TransientError:
+                continue  # cut off: whoever leads by then will have refused us at our first command
+            if any((delivery.stream_sequence or 0) > self._epoch for delivery in newest):
+                self.lose()
 
     async def _somebody_leads(self) -> bool:
         silent = 0

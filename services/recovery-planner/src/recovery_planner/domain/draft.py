@@ -24,9 +24,10 @@ class Draft:
         gang: the record as changed so far.
         reasons: one for each thing that was decided, or that was ignored.
         durable: False while nothing but advisory progress changed, which is not worth a write.
+        ignored: the event does not fit the record.
     """
 
-    __slots__ = ("cause_id", "durable", "gang", "history", "now", "policy", "reasons")
+    __slots__ = ("cause_id", "durable", "gang", "history", "ignored", "now", "policy", "reasons")
 
     def __init__(
         self, gang: Gang, *, now: datetime, policy: Policy, history: CheckpointHistory, cause_id: str = ""
@@ -38,6 +39,7 @@ class Draft:
         self.cause_id = cause_id
         self.reasons: list[Reason] = []
         self.durable = False
+        self.ignored = False
 
     @property
     def incident(self) -> Incident:
@@ -88,6 +90,11 @@ class Draft:
         reason = Reason(rule_id=rule_id, sentence=sentence[:2_048], evidence_ids=evidence_ids)
         self.reasons.append(reason)
         return reason
+
+    def ignore(self, rule_id: str, sentence: str, *evidence_ids: str) -> None:
+        """Say why an event changes nothing. A leader whose copy is old may think so wrongly, see `Step.ignored`."""
+        self.ignored = True
+        self.explain(rule_id, sentence, *evidence_ids)
 
     def fence(self) -> Fence:
         """The fence of a command of this moment; the epoch is put in when it is published."""

@@ -74,7 +74,7 @@ def tell_again(draft: Draft, node_id: str) -> None:
     ending = draft.gang.ending
     assert ending is not None, f"{draft.gang.phase} without an ending"
     if draft.now - ending.told_at < timedelta(seconds=draft.policy.end_repeat_s):
-        draft.explain("end.told", f"{node_id} reports to an ended job that was just told so")
+        draft.ignore("end.told", f"{node_id} reports to an ended job that was just told so")
         return
     draft.explain("end.repeated", f"{node_id} reports to an ended job; the end is sent again")
     _tell(draft, ending)

@@ -50,13 +50,13 @@ def agent_reported(draft: Draft, report: AgentReported) -> None:
     if member is None:
         _join(draft, report)
     elif report.instance_id in member.former_instances:
-        draft.explain("report.former_life", f"{report.node_id}: late report of instance {report.instance_id}")
+        draft.ignore("report.former_life", f"{report.node_id}: late report of instance {report.instance_id}")
     elif report.instance_id != member.instance_id:
         _reborn(draft, member, report)
     elif report.reported_at >= member.reported_at:
         _refresh(draft, member, report)
     else:
-        draft.explain("report.late", f"{report.node_id}: a newer report is known")
+        draft.ignore("report.late", f"{report.node_id}: a newer report is known")
 
 
 def _reopen(draft: Draft, report: AgentReported) -> bool:
@@ -69,7 +69,7 @@ def _reopen(draft: Draft, report: AgentReported) -> bool:
         return False
     ended_at = gang.ending.ended_at if gang.ending else gang.born_at
     if report.reported_at <= ended_at:
-        draft.explain("report.late", f"{report.node_id} came before the job ended; there is nothing left to join")
+        draft.ignore("report.late", f"{report.node_id} came before the job ended; there is nothing left to join")
         return False
     draft.move(Trigger.REUSED)
     draft.gang = Gang(
@@ -145,7 +145,7 @@ def agent_left(draft: Draft, left: AgentLeft) -> None:
     """An agent leaves on purpose; its ranks are stopped."""
     member = draft.gang.members.get(left.node_id)
     if member is None or member.instance_id != left.instance_id or member.standing is Standing.LEFT:
-        draft.explain("report.stale", f"{left.node_id}: an agent that is not a member left")
+        draft.ignore("report.stale", f"{left.node_id}: an agent that is not a member left")
         return
     reason = draft.explain("agent.left", f"the agent of {left.node_id} left: {left.reason}")
     draft.change_member(replace(member, phase=AgentPhase.SHUTDOWN))
@@ -156,7 +156,7 @@ def agent_lost(draft: Draft, lost: AgentLost) -> None:
     """An agent no longer answers."""
     member = draft.gang.members.get(lost.node_id)
     if member is None or member.instance_id != lost.instance_id or member.standing is not Standing.PRESENT:
-        draft.explain("report.stale", f"{lost.node_id}: not a member that could be lost")
+        draft.ignore("report.stale", f"{lost.node_id}: not a member that could be lost")
         return
     reason = draft.explain(lost.rule_id, lost.sentence)
     lose(draft, lost.node_id, Standing.LOST, reason, observed_at=draft.now)

@@ -14,7 +14,7 @@ from recovery_planner.domain.budget import budget_at
 from recovery_planner.domain.checkpoint import ChosenCheckpoint, choose, note_start
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.ending import end_job
-from recovery_planner.domain.gang import Gang, GenerationStart, Phase, Standing, Verdict
+from recovery_planner.domain.gang import Gang, GenerationStart, Incident, Phase, Standing, Verdict
 from recovery_planner.domain.gang_machine import Trigger
 from recovery_planner.domain.in_process import granularity, replaced_ranks
 from recovery_planner.domain.placement import Placement, place
@@ -241,4 +241,17 @@ def _start_command(
         restart_count=gang.restart_count,
         level=level,
         ranks_replaced=replaced,
+        reason=None if gang.incident is None else _why(gang.incident),
     )
+
+
+def _why(incident: Incident) -> Reason:
+    """What broke the generation before, in one sentence for the person at the terminal."""
+    verdict = incident.verdict
+    if verdict is None:
+        return Reason(
+            rule_id="plan.no_verdict", sentence=f"unknown, no verdict came in time: {incident.trigger.sentence}"[:2_048]
+        )
+    first = verdict.reasons[0]
+    sentence = f"{verdict.attribution}, {verdict.cause}: {first.sentence}"[:2_048]
+    return Reason(rule_id=first.rule_id, sentence=sentence, evidence_ids=(verdict.fault_id,))

@@ -54,11 +54,14 @@ class Step:
         gang: the next record; what is to be published is in its `pending`.
         reasons: why, or why nothing happened.
         durable: whether the record must be written before anything else is done.
+        ignored: the event does not fit the record. Normal after a redelivery; but whoever decides on a copy has to
+            make sure that the copy is the newest before the event is forgotten.
     """
 
     gang: Gang
     reasons: tuple[Reason, ...]
     durable: bool
+    ignored: bool
 
 
 def new_gang(report: AgentReported, *, now: datetime) -> Gang:
@@ -107,4 +110,9 @@ def step(
         case DeadlineExpired():
             pass
     settle(draft)
-    return Step(gang=draft.gang, reasons=tuple(draft.reasons), durable=draft.durable)
+    return Step(
+        gang=draft.gang,
+        reasons=tuple(draft.reasons),
+        durable=draft.durable and draft.gang != gang,
+        ignored=draft.ignored,
+    )

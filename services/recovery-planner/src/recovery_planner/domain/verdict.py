@@ -67,9 +67,7 @@ def fault_classified(draft: Draft, message: FaultClassified) -> None:
         draft.change_incident(verdict=new)
         return
     if gang.incident is None or new.topology_version != gang.incident.fault_version:
-        draft.explain(
-            "verdict.stale", f"{new.cause}: about version {new.topology_version}, which is over", new.fault_id
-        )
+        draft.ignore("verdict.stale", f"{new.cause}: about version {new.topology_version}, which is over", new.fault_id)
         return
     if gang.incident.verdict is not None and gang.incident.verdict.fault_id == new.fault_id:
         draft.explain("verdict.repeated", f"{new.cause}: known", new.fault_id)

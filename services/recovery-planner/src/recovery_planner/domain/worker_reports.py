@@ -15,7 +15,7 @@ from fault_contracts.agent import (
     WorkersStopped,
 )
 from recovery_planner.domain.draft import Draft
-from recovery_planner.domain.gang import Member, Phase
+from recovery_planner.domain.gang import Member, Phase, Standing
 from recovery_planner.domain.gang_stop import Fate, fault
 from training_topology.identity import NodeId
 
@@ -30,13 +30,13 @@ def _speaker(draft: Draft, node_id: str, instance_id: str, topology_version: int
     gang = draft.gang
     member = gang.members.get(node_id)
     if gang.phase in (Phase.FORMING, Phase.ENDED):
-        draft.explain("report.stale", f"{what} of {node_id}: the gang is {gang.phase}")
+        draft.ignore("report.stale", f"{what} of {node_id}: the gang is {gang.phase}")
     elif member is None or member.instance_id != instance_id:
-        draft.explain("report.stale", f"{what} of {node_id}: not the life of the agent that is a member")
+        draft.ignore("report.stale", f"{what} of {node_id}: not the life of the agent that is a member")
     elif not gang.is_seated(node_id):
-        draft.explain("report.stale", f"{what} of {node_id}: it holds no node_rank")
+        draft.ignore("report.stale", f"{what} of {node_id}: it holds no node_rank")
     elif topology_version != gang.table.topology_version:
-        draft.explain(
+        draft.ignore(
             "report.stale",
             f"{what} of {node_id}: about version {topology_version}, the gang is at {gang.table.topology_version}",
         )
@@ -75,19 +75,24 @@ def workers_stopped(draft: Draft, report: WorkersStopped) -> None:
     gang = draft.gang
     member = gang.members.get(report.node_id)
     if member is None or member.instance_id != report.instance_id:
-        draft.explain("report.stale", f"a stop of {report.node_id}: not the life of the agent that is a member")
+        draft.ignore("report.stale", f"a stop of {report.node_id}: not the life of the agent that is a member")
         return
     if gang.phase not in (Phase.STOPPING, Phase.DECIDING, Phase.WAITING):
-        draft.explain("report.stale", f"a stop of {report.node_id}: the gang is {gang.phase}")
+        draft.ignore("report.stale", f"a stop of {report.node_id}: the gang is {gang.phase}")
         return
     if report.operation_id != draft.operation_id("stop_workers"):
-        draft.explain("report.stale", f"a stop of {report.node_id} answers another order than the current one")
+        draft.ignore("report.stale", f"a stop of {report.node_id} answers another order than the current one")
         return
     if report.stuck_pids:
         draft.explain(
             "stop.stuck", f"{report.node_id} left processes {list(report.stuck_pids)} that SIGKILL did not end"
         )
-    draft.change_member(replace(member, master_port=report.master_port, phase=AgentPhase.READY))
+    standing = member.standing
+    if standing is Standing.LOST:
+        # It was left behind, but it has done what it was told: the gang still waits, and this is a node.
+        draft.explain("agent.returned", f"{report.node_id} answers again")
+        standing = Standing.PRESENT
+    draft.change_member(replace(member, master_port=report.master_port, phase=AgentPhase.READY, standing=standing))
     if gang.is_seated(report.node_id):
         draft.change(stopped=gang.stopped | {report.node_id})
         own = set(gang.table.ranks_of(NodeId(report.node_id)))
@@ -97,7 +102,10 @@ def workers_stopped(draft: Draft, report: WorkersStopped) -> None:
 def workers_started(draft: Draft, report: WorkersStarted) -> None:
     """All ranks of a node run."""
     member = _speaker(draft, report.node_id, report.instance_id, report.topology_version, "a start")
-    if member is None or draft.gang.phase is not Phase.STARTING:
+    if member is None:
+        return
+    if draft.gang.phase is not Phase.STARTING:
+        draft.ignore("report.stale", f"a start of {report.node_id}: the gang is {draft.gang.phase}")
         return
     draft.change_member(replace(member, phase=AgentPhase.RUNNING))
     draft.change(started=draft.gang.started | {report.node_id})
@@ -106,7 +114,10 @@ def workers_started(draft: Draft, report: WorkersStarted) -> None:
 def workers_completed(draft: Draft, report: WorkersCompleted) -> None:
     """All ranks of a node ended with exit code 0."""
     member = _speaker(draft, report.node_id, report.instance_id, report.topology_version, "a completion")
-    if member is None or draft.gang.phase not in _LIVE:
+    if member is None:
+        return
+    if draft.gang.phase not in _LIVE:
+        draft.ignore("report.stale", f"a completion of {report.node_id}: the gang is {draft.gang.phase}")
         return
     draft.change_member(replace(member, phase=AgentPhase.COMPLETED))
     draft.change(completed=draft.gang.completed | {report.node_id})
@@ -116,7 +127,7 @@ def step_reported(draft: Draft, report: StepReported) -> None:
     """A node trains. The first step of a generation is a fact of the record; later ones are only advice."""
     gang = draft.gang
     if gang.phase not in _LIVE or report.topology_version != gang.table.topology_version:
-        draft.explain("report.stale", f"a step of {report.node_id}: about another generation")
+        draft.ignore("report.stale", f"a step of {report.node_id}: about another generation")
         return
     draft.note_step(report.step)
     row = next((row for row in gang.table.rows if row.node_id == report.node_id), None)
@@ -134,7 +145,7 @@ def command_refused(draft: Draft, report: CommandRefused) -> None:
     sentence = f"{report.node_id} refused an order ({report.code}): {report.message}"
     is_start = report.operation_id == draft.operation_id("start_workers")
     if draft.gang.phase is not Phase.STARTING or not is_start or report.code not in START_FAILURES:
-        draft.explain("command.refused", sentence)
+        draft.ignore("command.refused", sentence)
         return
     if _speaker(draft, report.node_id, report.instance_id, draft.gang.table.topology_version, "a refusal") is None:
         return

@@ -1,0 +1,81 @@
+"""Every question over core NATS once: who asks whom what, and what comes back. Nothing of it is stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fault_contracts.subjects import Kind, pattern
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskSpec:
+    """One question over core NATS, with its reply. Bodies are small JSON objects, or empty; nothing is stored.
+
+    Attributes:
+        what: the subject's context; the whole is `phx.ask.<what>.asked.v1.<cluster>.<key>`.
+        key: what the subject's last token names.
+        question: field -> what it means; an empty one has no body.
+        answer: the same; a sentence instead of fields is an answer in plain text.
+    """
+
+    what: str
+    key: str
+    asker: str
+    answerer: str
+    summary: str
+    question: dict[str, str]
+    answer: dict[str, str] | str
+
+    def pattern(self, cluster: str, key: str | None = None) -> str:
+        """The subject for one key, or the subscription over all."""
+        return pattern(Kind.ASK, self.what, "asked", 1, cluster, key)
+
+
+ASKS: tuple[AskSpec, ...] = (
+    AskSpec(
+        what="ping",
+        key="node_id",
+        asker="recovery-planner",
+        answerer="node-agent",
+        summary="Is the agent of this node there? No responders: nobody listens, the agent is gone.",
+        question={},
+        answer={
+            "instance_id": "this life of the agent",
+            "phase": "state of its worker group (AgentPhase)",
+            "topology_version": "the newest that it has seen",
+        },
+    ),
+    AskSpec(
+        what="admission",
+        key="job_id",
+        asker="node-agent",
+        answerer="recovery-planner",
+        summary="May this agent take part in the job? No answer is not fatal: the planner may start later.",
+        question={
+            "node_id": "who asks",
+            "instance_id": "this life of the agent",
+            "spec": "what the user asked for (JobSpec); all agents of a job must bring the same",
+        },
+        answer={"admitted": "true or false", "reason": "why, in one sentence"},
+    ),
+    AskSpec(
+        what="planner",
+        key="role, always `leader`",
+        asker="recovery-planner",
+        answerer="recovery-planner",
+        summary="Does somebody lead? A standby asks each second; no responders: it takes the lead.",
+        question={},
+        answer="instance_id of the planner that leads",
+    ),
+)
+
+_BY_WHAT = {spec.what: spec for spec in ASKS}
+
+
+def ask_spec(what: str) -> AskSpec:
+    """The registration of a question.
+
+    Raises:
+        KeyError: it is not registered.
+    """
+    return _BY_WHAT[what]

@@ -1,0 +1,47 @@
+"""What the fake server remembers: messages, who reads them, and what a dead reader left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fault_contracts.registry import Stream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A stored message."""
+
+    stream: Stream
+    sequence: int
+    subject: str
+    body: bytes
+    stored_s: float
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Receiver:
+    """A consumer process of a durable, or a plain subscription."""
+
+    owner: str
+    patterns: tuple[str, ...]
+    take: Callable[[Record, int], None]
+    in_hand: dict[tuple[Stream, int], int] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Orphan:
+    """What a killed reader had in hand: comes again after ack_wait, unless a new reader claims it before."""
+
+    record: Record
+    claimed: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Durable:
+    """What the server remembers of a consumer: what is still to be delivered, and how often it has been."""
+
+    patterns: tuple[str, ...]
+    waiting: list[tuple[Record, int]] = field(default_factory=list)
+    receivers: list[Receiver] = field(default_factory=list)
+    orphans: list[Orphan] = field(default_factory=list)
