@@ -12,6 +12,7 @@ from fault_contracts.agent import (
     CommandRefused,
     ExitStatus,
     JobSpec,
+    RestartAsked,
     StepReported,
     WorkerExited,
     WorkersCompleted,
@@ -167,7 +168,30 @@ class Story:
             )
         )
 
-    def stop(self, node: str, *, command: StopWorkers | None = None) -> Step:
+    def announce(self, *nodes: str) -> None:
+        """All ranks of these nodes have entered a re-executable block."""
+        for node in nodes or self.gang.nodes:
+            version = self.gang.table.topology_version
+            self.report(node, phase=AgentPhase.RUNNING, topology_version=version, in_process=True)
+
+    def fail_alive(self, node: str, rank: int, *, asked: RestartAsked | None = None) -> Step:
+        """A rank raises inside its block, or asks for a restart; its process lives."""
+        return self.feed(
+            WorkerExited(
+                node_id=node,
+                instance_id=self.instance(node),
+                job_id=JOB,
+                topology_version=self.gang.table.topology_version,
+                ordinal=0,
+                exit=ExitStatus(rank=rank, local_rank=0, pid=9),
+                ran_s=1.0,
+                process_alive=True,
+                restart_asked=asked,
+                observed_at=self.now,
+            )
+        )
+
+    def stop(self, node: str, *, command: StopWorkers | None = None, at_barrier: tuple[int, ...] = ()) -> Step:
         order = command or self.last(StopWorkers)
         self.ports[node] = self.ports.get(node, 29_500) + 1
         return self.feed(
@@ -178,6 +202,7 @@ class Story:
                 topology_version=order.fence.topology_version,
                 operation_id=order.operation_id,
                 master_port=self.ports[node],
+                at_barrier=at_barrier,
                 duration_s=0.1,
             )
         )
