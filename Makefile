@@ -113,6 +113,10 @@ bench-recovery: setup ## kill -9 to the next step of all ranks: torchrun, Phalan
 bench-bus: setup ## publish, consume, ask, key-value store and outbox against a real nats-server, fsync on
 	@$(BIN)/python tools/bench_bus.py
 
+.PHONY: bench-in-process
+bench-in-process: setup ## restart in place: raise and kill in a re-executable job, beside the floor and a plain job
+	@$(BIN)/python tools/bench_in_process.py
+
 .PHONY: bench-agent
 bench-agent: setup ## how fast an agent reads the output of its ranks
 	@$(BIN)/python tools/bench_agent.py --out .bench/agent.json

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from health_ingest.domain import condition
-from node_agent.domain import agent_state
+from node_agent.domain import agent_state, block_ranks, in_process_state
 from recovery_planner.domain import gang_machine
 from recovery_planner.domain.gang import Phase
 
@@ -51,6 +51,26 @@ MACHINES: tuple[Machine, ...] = (
         text="What the ranks of one node do, and which command the agent can obey.",
         initial=agent_state.AgentPhase.INIT,
         table={(before, event): after for (before, event), after in agent_state.TRANSITIONS.items()},
+    ),
+    Machine(
+        title="The same group in in-process mode (node-agent)",
+        source="services/node-agent/src/node_agent/domain/in_process_state.py",
+        text=(
+            "Holds from the moment every rank of the node has announced a re-executable block. READY may then mean that"
+            " living ranks stand at the barrier. `fall_back` ends them and leads back to the mode above."
+        ),
+        initial=agent_state.AgentPhase.INIT,
+        table={(before, event): after for (before, event), after in in_process_state.IN_PROCESS_TRANSITIONS.items()},
+    ),
+    Machine(
+        title="A rank and its re-executable block (node-agent)",
+        source="services/node-agent/src/node_agent/domain/block_ranks.py",
+        text=(
+            "Moves within one topology_version; the way from the barrier to the inside is the next version. A word about"
+            " another version moves nothing."
+        ),
+        initial=block_ranks.BlockPlace.OUTSIDE,
+        table={(before, after): after for before, places in block_ranks.MOVES.items() for after in sorted(places)},
     ),
     Machine(
         title="A condition (health-ingest)",
