@@ -10,7 +10,7 @@ import pytest_asyncio
 from fault_contracts.agent import AgentHeartbeat, StepReported, WorkersStopped
 from fault_contracts.commands import EndJob, StopWorkers
 from fault_contracts.dead_letter import DeadLettered
-from fault_contracts.registry import Stream
+from fault_contracts.registry import Stream, spec_of
 from phalanx_cli.stack.nats_server import NatsServer
 from service_kit.clock import SystemClock
 from service_kit.errors import BusUnavailable, PermanentError, StaleLeader, TransientError
@@ -47,7 +47,7 @@ class FakeWorld:
         return MemoryBus(self.broker, cluster=self.cluster, name="two")
 
     async def inject(self, subject: str, body: bytes) -> None:
-        self.broker.inject(subject, body, Stream.AGENTS)
+        self.broker.inject(subject, body, Stream.CONTROL if subject.startswith("phx.cmd.") else Stream.AGENTS)
 
     async def close(self) -> None:
         await self.broker.close()
@@ -343,6 +343,16 @@ async def test_the_last_command_of_each_type_is_found_oldest_first(world: World)
     found = await world.bus.last_commands(key="job", messages=[EndJob, StopWorkers])
     assert [d.envelope.data.operation_id for d in found] == ["stop-2", "end"]
     assert await world.bus.last_commands(key="nobody", messages=[EndJob, StopWorkers]) == []
+
+
+async def test_a_broken_command_does_not_hide_the_good_one_before_it(world: World) -> None:
+    epoch = await world.bus.take_epoch(an_epoch())
+    await world.bus.publish(a_stop(epoch, 1), epoch=epoch)
+    await world.bus.publish(an_end(epoch), epoch=epoch)
+    for _ in range(2):
+        await world.inject(str(spec_of(StopWorkers).subject(world.cluster, "job")), b"{broken")
+    found = await world.bus.last_commands(key="job", messages=[EndJob, StopWorkers])
+    assert [d.envelope.data.operation_id for d in found] == ["stop-1", "end"]
 
 
 async def test_ask_and_answer(world: World) -> None:

@@ -40,6 +40,8 @@ def train(generation):
                 link.request_restart("process", "the allocator is fragmented")
             if fault.name.startswith("raise"):
                 raise OSError("injected")
+            if fault.name.startswith("value"):  # a second OSError at one step would be the user's fault
+                raise ValueError("injected")
 
 train()
 """
@@ -137,7 +139,7 @@ async def test_ranks_that_cannot_come_back_are_replaced_and_the_others_are_not(t
         assert not set(fifth.values()) & set(fourth.values()), "a restart of level process was asked for"
         assert "asks for a restart (process): the allocator is fragmented" in run.text
 
-        (faults / "raise_3").touch()
+        (faults / "value_3").touch()
         sixth = await generation(run, 6)
         assert sixth == fifth, "the new processes have announced their blocks again"
         run.signal(signal.SIGTERM)

@@ -151,7 +151,9 @@ async def test_a_full_disk_in_the_log_folder_is_one_message_and_training_goes_on
         (["--bogus", "ok.py"], 2, "--bogus"),
         ([], 2, "no script is given"),
         (["--nnodes", "2", "ok.py"], 2, "--rdzv-endpoint"),
+        (["--nproc-per-node", "0", "ok.py"], 2, "needs 1 to 1024 workers"),
         (["--log-dir", "ok.py/logs", "ok.py"], 73, "cannot set up the folders"),
+        (["--data-dir", "ok.py/data", "ok.py"], 73, "cannot set up the folders"),
     ],
 )
 async def test_a_mistake_on_the_command_line_is_one_message(

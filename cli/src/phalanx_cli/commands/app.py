@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from phalanx_cli.commands.demo import demo
+from phalanx_cli.commands.dlq import dlq
 from phalanx_cli.stack import developer
 
 EPILOG = """\
@@ -33,6 +34,7 @@ app = typer.Typer(
 )
 
 app.command()(demo)
+app.command()(dlq)
 
 DataDir = Annotated[Path, typer.Option(help="Folder of servers, states and logs.")]
 

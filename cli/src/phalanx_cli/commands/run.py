@@ -6,7 +6,9 @@ Imports neither typer nor rich: this process lives as long as the job, beside th
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -14,7 +16,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from node_agent.adapters.agent_folder import folder_name
+from node_agent.adapters.agent_folder import folder_name, make_log_dir
 from node_agent.adapters.launch_options import LaunchOptions
 from node_agent.adapters.launcher_flags import check_program, parse_launch
 from node_agent.adapters.own_address import owns_address
@@ -31,6 +33,10 @@ PORT_DEFAULT = 29_400
 """torchrun's default port of a c10d rendezvous (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py)."""
 
 
+GREETING_S = 2.0
+"""A nats-server that has its port greets within milliseconds; whoever is silent for so long is something else."""
+
+
 class BadEndpoint(ValueError):
     """The nodes cannot meet; the message is for the user."""
 
@@ -45,6 +51,13 @@ def run(argv: Sequence[str]) -> int:
             terminal.notice(problem)
             return ExitCode.USAGE
         settings = AgentSettings().model_copy(update={"cluster": options.cluster})
+        # Looked at first: starting servers takes seconds, and a mistake should be told at once.
+        try:
+            make_log_dir(options.data_dir)
+            make_log_dir(options.log_dir or options.data_dir / "logs")
+        except OSError as error:
+            terminal.notice(f"cannot set up the folders of this run: {error}")
+            return ExitCode.CANNOT_CREATE
         return asyncio.run(_run(options, settings, terminal))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
@@ -84,10 +97,19 @@ async def _run(options: LaunchOptions, settings: AgentSettings, terminal: Termin
     folder = options.data_dir / "runs" / folder_name(run_name)
     remove_old_runs(options.data_dir / "runs")
     redis_url = os.environ.get("REDIS_URL") or None
-    async with Stack(folder, settings.cluster, redis_url=redis_url, nats_listen=listen) as stack:
-        terminal.notice(f"they are up after {time.monotonic() - began_s:.1f} s; their logs: {folder / 'logs'}")
-        settings = settings.model_copy(update={"nats_url": stack.nats_url})
-        return await run_launcher(options, settings, job_id=job_id, terminal=terminal)
+    try:
+        async with Stack(folder, settings.cluster, redis_url=redis_url, nats_listen=listen) as stack:
+            terminal.notice(f"they are up after {time.monotonic() - began_s:.1f} s; their logs: {folder / 'logs'}")
+            settings = settings.model_copy(update={"nats_url": stack.nats_url})
+            return await run_launcher(options, settings, job_id=job_id, terminal=terminal)
+    except StackError:
+        # Two agents on one machine that were started together both mean to host; one is faster.
+        url = "" if listen is None else f"nats://{listen[0]}:{listen[1]}"
+        if not url or await asyncio.to_thread(nats_problem, url) is not None:
+            raise
+    terminal.notice(f"another agent on this machine hosts {url}")
+    settings = settings.model_copy(update={"nats_url": url})
+    return await run_launcher(options, settings, job_id=job_id, terminal=terminal)
 
 
 async def _meeting_point(options: LaunchOptions) -> tuple[str, tuple[str, int] | None]:
@@ -102,7 +124,28 @@ async def _meeting_point(options: LaunchOptions) -> tuple[str, tuple[str, int] |
     if not ours or await asyncio.to_thread(nats_problem, url) is None:
         # Another node hosts it (or another agent on this machine does); connecting is tried until the limit.
         return url, None
+    taken = await asyncio.to_thread(_taken, host, int(port_text))
+    if taken:
+        raise StackError(f"the port of --rdzv-endpoint {host}:{port_text} cannot be used: {taken}; choose another one")
     return "", (host, int(port_text))
+
+
+def _taken(host: str, port: int) -> str:
+    """Why nobody can listen there, empty when one can. A server that begins to speak NATS by then is no stranger."""
+    deadline_s = time.monotonic() + GREETING_S
+    while True:
+        try:
+            family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            with socket.socket(family) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(address)
+            return ""
+        except OSError as error:
+            if nats_problem(f"nats://{host}:{port}") is None:
+                return ""
+            if error.errno != errno.EADDRINUSE or time.monotonic() > deadline_s:
+                return error.strerror or str(error)
+        time.sleep(0.2)
 
 
 if __name__ == "__main__":

@@ -188,6 +188,22 @@ _BY_MODEL = {spec.model: spec for spec in MESSAGES}
 _BY_TYPE = {spec.type: spec for spec in MESSAGES}
 assert len(_BY_MODEL) == len(_BY_TYPE) == len(MESSAGES), "a message is registered twice"
 
+DURABLY_READ: frozenset[type[Payload]] = frozenset(
+    {
+        *(spec.model for spec in MESSAGES if spec.stream is Stream.AGENTS and spec.name != "rank_labels_reported"),
+        health.SignalObserved,
+        health.ConditionRaised,
+        faults.FaultClassified,
+        recovery.NodeLost,
+        recovery.IncidentOpened,
+        recovery.IncidentClosed,
+        recovery.GangFormed,
+        recovery.JobEnded,
+    }
+)
+"""What some service takes from its stream with a durable consumer, which dead-letters what it cannot decode. Everything
+else that is stored is decoded by the auditor (service_kit.audit) and by nobody before it is wanted."""
+
 
 def spec_of(model: type[Payload]) -> MessageSpec:
     """The registration of a payload model.

@@ -21,8 +21,10 @@ from fault_contracts.registry import Bucket
 from service_kit.clock import SystemClock
 from service_kit.errors import BusUnavailable, PermanentError
 from service_kit.http_status import HttpStatus
+from service_kit.jetstream.auditor import Auditor
 from service_kit.jetstream.bus import JetStreamBus
 from service_kit.jetstream.connection import Connection, connect
+from service_kit.jetstream.dead_letters import DeadLetters
 from service_kit.jetstream.key_value import JetStreamKeyValue
 from service_kit.jetstream.publisher import Publisher
 from service_kit.jetstream.streams import ensure_streams
@@ -70,6 +72,15 @@ class Service(Generic[S]):
     def key_value(self, bucket: Bucket) -> KeyValue:
         """One bucket of this cluster."""
         return JetStreamKeyValue(self.connection, bucket, cluster=self.settings.cluster, publisher=self._publisher)
+
+    async def audit(self, name: str) -> None:
+        """Look after what no handler meets, see service_kit.audit; one service of a cluster does."""
+        dead_letters = DeadLetters(
+            self._publisher, cluster=self.settings.cluster, source=f"/{self.name}/{os.getpid()}", clock=self.clock
+        )
+        auditor = Auditor(self.connection, cluster=self.settings.cluster, name=name, dead_letters=dead_letters)
+        self.own(auditor)
+        await auditor.start()
 
     def own(self, subscription: Subscription) -> None:
         """Stop this at the end; the last one first."""

@@ -42,6 +42,8 @@ async def wire(service: Service[HealthIngestSettings]) -> None:
     # Reclaim: what a killed process had in hand is taken up by its next life at once, not 30 s later.
     for durable, message in ((f"{NAME}-exits", WorkerExited), (f"{NAME}-signals", SignalObserved)):
         service.own(await service.bus.consume(durable=durable, messages=[message], handler=ingest.handle, reclaim=True))
+    # Here, because this service is the one that looks at what comes in.
+    await service.audit(f"{NAME}-audit")
     service.spawn(sweep.run(), name="sweep conditions")
     service.spawn(sweep.rescan_forever(), name="rescan conditions")
 

@@ -56,6 +56,8 @@ from service_kit.outbox import Outbox
 from service_kit.ports import Bus
 
 NAME = "node-agent"
+STEM_MAX = 50
+"""Characters of the script's name in a job id: with time and pid below the limit of a subject's token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +73,7 @@ class LaunchPlace:
 
 def job_id_of(options: LaunchOptions) -> str:
     """The given name, else one that no other run has. Nodes of one job must agree, so theirs has no time in it."""
-    stem = Path(options.program).stem or "job"
+    stem = "".join(c if c.isprintable() else "_" for c in Path(options.program).stem)[:STEM_MAX] or "job"
     if options.job_id:
         return options.job_id
     if options.spec.nnodes > 1 or options.spec.spares:

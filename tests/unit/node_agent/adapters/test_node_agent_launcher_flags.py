@@ -209,3 +209,31 @@ def test_the_program_is_looked_at_before_anything_starts(tmp_path: Path) -> None
     for argv, part in cases.items():
         problem = check_program(parse_launch(argv, {}), tmp_path)
         assert (part in problem) if part else problem == "", (argv, problem)
+
+
+@pytest.mark.parametrize(
+    ("argv", "part"),
+    [
+        (("--job-id", "x" * 257), "--job-id"),
+        (("--job-id", "a\nb"), "printable"),
+        (("--node-id", "\x1b[2J"), "printable"),
+        (("--cluster", "\udcff"), "printable"),
+        (("--restart-window", "nan"), "--restart-window nan"),
+        (("--restart-window", "inf"), "--restart-window inf"),
+        (("--shutdown-timeout", "inf"), "--shutdown-timeout inf"),
+        (("--stop-grace", "99999"), "--stop-grace 99999.0"),
+        (("--stop-grace", "nan"), "--stop-grace nan"),
+        (("--max-restarts", "100001"), "--max-restarts 100001"),
+        (("--spares", "10001"), "--spares 10001"),
+    ],
+)
+def test_values_that_no_message_could_carry_are_refused_by_their_flag(
+    capsys: pytest.CaptureFixture[str], argv: tuple[str, str], part: str
+) -> None:
+    said = fails(capsys, *argv, "t.py")
+    assert part in said
+    assert said.count("\n") == 2, "one message, and where to read more"
+
+
+def test_odd_but_printable_names_are_taken() -> None:
+    assert parse_launch(["--job-id", "we ird/../j.ob*>\u00fc", "t.py"], {}).job_id == "we ird/../j.ob*>\u00fc"

@@ -22,7 +22,7 @@ from service_kit.jetstream.answering import FAILED_HEADER, Answering
 from service_kit.jetstream.connection import Connection, NoResponders
 from service_kit.jetstream.consumer import ACK_PENDING_MAX, ACK_WAIT_S, Consumer
 from service_kit.jetstream.dead_letters import DeadLetters
-from service_kit.jetstream.direct_get import last_message, last_messages
+from service_kit.jetstream.direct_get import Stored, last_message, last_messages
 from service_kit.jetstream.durable import ensure_durable, reclaim_pending
 from service_kit.jetstream.listener import Listener
 from service_kit.jetstream.publisher import Publisher
@@ -32,6 +32,9 @@ from service_kit.logging import get_logger
 from service_kit.ports import Clock, Delivery, Handler, Subscription
 
 PUBLISH_LIMIT_S = 10.0
+HIDDEN_MAX = 8
+"""Undecodable commands in a row on one subject that last_commands looks behind."""
+REFUSED_KEPT = 256
 _EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 
 log = get_logger(__name__)
@@ -56,6 +59,9 @@ class JetStreamBus:
         self._publisher = publisher or Publisher(connection)
         source = source or f"/{connection.name}"
         self._dead_letters = DeadLetters(self._publisher, cluster=cluster, source=source, clock=clock or SystemClock())
+        self._reader = connection.name.partition(" ")[0]
+        """`node-agent` of `node-agent node-7`: a broken command is one letter, not one for each agent that met it."""
+        self._refused: set[int] = set()
         self._epoch_subject = str(spec_of(LeaderEpoch).subject(cluster, "planner"))
 
     async def publish(self, envelope: Envelope[Any], *, epoch: int | None = None) -> int:
@@ -121,34 +127,54 @@ class JetStreamBus:
         for model in messages:
             spec = spec_of(model)
             patterns.append(spec.pattern(self._cluster, key, kind=Kind.GO if spec.kind is Kind.CMD else None))
-        listener = Listener(
-            self._connection, name=self._connection.name, handler=handler, dead_letters=self._dead_letters
-        )
+        listener = Listener(self._connection, name=self._reader, handler=handler, dead_letters=self._dead_letters)
         await listener.start(patterns)
         return listener
 
     async def last_commands(self, *, key: str, messages: Sequence[type[Payload]]) -> list[Delivery]:
-        """See the port. An undecodable one is dead-lettered and left out."""
+        """See the port. An undecodable one is dead-lettered once and does not hide the one before it."""
         wanted = [spec_of(model).pattern(self._cluster, key) for model in messages]
-        found: list[Delivery] = []
-        for stored in await last_messages(self._connection, Stream.CONTROL, wanted):
+        found = [
+            await self._decoded(stored) for stored in await last_messages(self._connection, Stream.CONTROL, wanted)
+        ]
+        return sorted((d for d in found if d is not None), key=lambda delivery: delivery.stream_sequence or 0)
+
+    async def _decoded(self, stored: Stored) -> Delivery | None:
+        """This command, or the newest before it on its subject that can be decoded."""
+        for _ in range(HIDDEN_MAX):
             try:
                 envelope: Any = decode(stored.body, stored.subject)
             except EnvelopeError as error:
-                await self._dead_letters.put(
-                    GiveUp(error=ContractViolation.__name__, message=str(error)),
-                    stored.body,
-                    consumer=self._connection.name,
-                    subject=stored.subject,
-                    stream=Stream.CONTROL,
-                    stream_sequence=stored.sequence,
-                    deliveries=1,
+                await self._refuse(stored, str(error))
+            else:
+                return Delivery(
+                    envelope=envelope, subject=stored.subject, stream_sequence=stored.sequence, deliveries=1
                 )
-                continue
-            found.append(
-                Delivery(envelope=envelope, subject=stored.subject, stream_sequence=stored.sequence, deliveries=1)
+            if stored.sequence <= 1:
+                return None
+            before = await last_messages(
+                self._connection, Stream.CONTROL, [stored.subject], up_to_sequence=stored.sequence - 1
             )
-        return found
+            if not before:
+                return None
+            stored = before[0]
+        return None
+
+    async def _refuse(self, stored: Stored, problem: str) -> None:
+        if stored.sequence in self._refused:
+            return  # said already: whoever catches up meets it every few seconds
+        if len(self._refused) >= REFUSED_KEPT:
+            self._refused.clear()
+        self._refused.add(stored.sequence)
+        await self._dead_letters.put(
+            GiveUp(error=ContractViolation.__name__, message=problem),
+            stored.body,
+            consumer=self._reader,
+            subject=stored.subject,
+            stream=Stream.CONTROL,
+            stream_sequence=stored.sequence,
+            deliveries=1,
+        )
 
     async def ask(self, *, what: str, key: str, body: bytes = b"", timeout_s: float) -> bytes | None:
         """See the port."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
@@ -18,6 +19,8 @@ from service_kit.jetstream.connection import Connection, NoResponders
 from service_kit.jetstream.server_answer import status_of
 
 GET_LIMIT_S = 5.0
+BATCH = 256
+"""Messages of one answer."""
 SUBJECTS_MAX = 1_024
 """nats-server answers a multi-last get for at most this many subjects."""
 
@@ -62,15 +65,36 @@ async def last_message(
     return _stored(answer)
 
 
-async def last_messages(connection: Connection, stream: str, subjects: list[str]) -> list[Stored]:
+async def last_messages(
+    connection: Connection, stream: str, subjects: list[str], *, up_to_sequence: int = 0
+) -> list[Stored]:
     """The newest message of each subject that has one, oldest first: one request.
+
+    `up_to_sequence`: as the stream was after this message; 0 is now.
 
     Raises:
         BusUnavailable: no answer, or not a whole one.
     """
     assert len(subjects) <= SUBJECTS_MAX, "more subjects than one answer carries"
+    asked: dict[str, Any] = {"multi_last": subjects}
+    if up_to_sequence:
+        asked["up_to_seq"] = up_to_sequence
+    return sorted(await _many(connection, stream, asked), key=lambda stored: stored.sequence)
+
+
+async def stored_messages(connection: Connection, stream: str, subject: str, *, from_sequence: int) -> list[Stored]:
+    """The next messages on a subject pattern, at most BATCH, in the order of the stream; empty at its end.
+
+    Raises:
+        BusUnavailable: no answer, or not a whole one.
+    """
+    return await _many(connection, stream, {"seq": max(1, from_sequence), "next_by_subj": subject, "batch": BATCH})
+
+
+async def _many(connection: Connection, stream: str, asked: dict[str, Any]) -> list[Stored]:
+    """One direct get that is answered by several messages and an end marker."""
     if not await connection.wait_connected(GET_LIMIT_S):
-        raise BusUnavailable("multi-last get: no connection")
+        raise BusUnavailable(f"direct get of {stream}: no connection")
     inbox = connection.inbox()
     done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     found: list[Stored] = []
@@ -85,22 +109,22 @@ async def last_messages(connection: Connection, stream: str, subjects: list[str]
     subject = f"$JS.API.DIRECT.GET.{stream}"
     subscription = await connection.client.subscribe(inbox, cb=on_answer)
     try:
-        await connection.client.publish(subject, json.dumps({"multi_last": subjects}).encode(), reply=inbox)
+        await connection.client.publish(subject, json.dumps(asked).encode(), reply=inbox)
         async with asyncio.timeout(GET_LIMIT_S):
             status = await done
     except TimeoutError as error:
         denied = connection.violation(subject)
         if denied is not None:
-            raise PermanentError(f"multi-last get of {stream}: {denied}") from error
-        raise BusUnavailable(f"multi-last get of {stream}: no whole answer within {GET_LIMIT_S:g} s") from error
+            raise PermanentError(f"direct get of {stream}: {denied}") from error
+        raise BusUnavailable(f"direct get of {stream}: no whole answer within {GET_LIMIT_S:g} s") from error
     except NatsError as error:
-        raise BusUnavailable(f"multi-last get of {stream}: {error}") from error
+        raise BusUnavailable(f"direct get of {stream}: {error}") from error
     finally:
         if not connection.client.is_closed:
             await subscription.unsubscribe()
     if status not in ("204", "404"):
-        raise BusUnavailable(f"multi-last get of {stream}: status {status}")
-    return sorted(found, key=lambda stored: stored.sequence)
+        raise BusUnavailable(f"direct get of {stream}: status {status}")
+    return found
 
 
 def _stored(msg: Msg) -> Stored:

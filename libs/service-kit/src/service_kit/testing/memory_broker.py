@@ -111,9 +111,9 @@ class MemoryBroker:
         self._republish(spec, record)
         return record.sequence
 
-    def newest(self, subject: str) -> Record | None:
-        """The last message on a subject."""
-        return self._newest.get(subject)
+    def newest_first(self, stream: Stream, subject: str) -> list[Record]:
+        """All messages on a subject of a stream."""
+        return [record for record in reversed(self._streams[stream]) if record.subject == subject]
 
     def send(self, subject: str, body: bytes, sequence: int | None = None) -> None:
         """Core NATS: to whoever listens now."""

@@ -120,16 +120,15 @@ class MemoryBus:
         await self._on_the_wire("last_commands")
         found: list[Delivery] = []
         for model in messages:
-            record = self._broker.newest(str(spec_of(model).subject(self._cluster, key)))
-            if record is None:
-                continue
-            try:
-                envelope = decode(record.body, record.subject)
-            except EnvelopeError:
-                continue
-            found.append(
-                Delivery(envelope=envelope, subject=record.subject, stream_sequence=record.sequence, deliveries=1)
-            )
+            for record in self._broker.newest_first(Stream.CONTROL, str(spec_of(model).subject(self._cluster, key))):
+                try:
+                    envelope = decode(record.body, record.subject)
+                except EnvelopeError:
+                    continue  # the one before it counts
+                found.append(
+                    Delivery(envelope=envelope, subject=record.subject, stream_sequence=record.sequence, deliveries=1)
+                )
+                break
         return sorted(found, key=lambda delivery: delivery.stream_sequence or 0)
 
     async def ask(self, *, what: str, key: str, body: bytes = b"", timeout_s: float) -> bytes | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from signal import Signals
 
 from fault_contracts.agent import JobSpec
+from fault_contracts.subjects import TOKEN_BYTES_MAX
 from node_agent.application.ports import ProgramKind, TerminalCopy
 from node_agent.domain.std_routes import Std, StdRoutes, parse_std_routes, terminal_streams
 
@@ -124,6 +125,19 @@ def visible_gpus(environ: Mapping[str, str], proc: Path = Path("/proc/driver/nvi
 
 def _cpus() -> int:
     return len(os.sched_getaffinity(0))
+
+
+def read_name(flag: str, text: str) -> str:
+    """A name that goes into subjects, folders and messages; empty is not given.
+
+    Raises:
+        BadOption: too long, or with characters that a terminal would act on.
+    """
+    if not text.isprintable():
+        raise BadOption(f"{flag} {text!r}: a name has printable characters only")
+    if len(text.encode()) > TOKEN_BYTES_MAX:
+        raise BadOption(f"{flag} {text[:20]!r}...: a name takes at most {TOKEN_BYTES_MAX} bytes")
+    return text
 
 
 def read_streams(flag: str, text: str) -> StdRoutes:

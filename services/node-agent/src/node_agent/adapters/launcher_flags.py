@@ -7,16 +7,20 @@ Pure: reads the given arguments and environment and nothing else; the existence 
 from __future__ import annotations
 
 import argparse
+import math
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
+
+from pydantic import ValidationError
 
 from fault_contracts.agent import JobSpec
 from node_agent.adapters.launch_options import (
     BadOption,
     LaunchOptions,
     read_local_ranks,
+    read_name,
     read_nnodes,
     read_nproc,
     read_signals,
@@ -149,6 +153,13 @@ def parse_launch(argv: Sequence[str], environ: Mapping[str, str], *, prog: str =
         return _options(given, environ)
     except BadOption as error:
         parser.error(str(error))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = str(first["loc"][0])
+        flag = {"restarts_max": "max_restarts", "window_s": "restart_window", "stop_grace_s": "stop_grace"}.get(
+            field, field
+        )
+        parser.error(f"--{flag.replace('_', '-')} {first['input']}: {first['msg']}")
 
 
 def check_program(options: LaunchOptions, cwd: Path) -> str:
@@ -181,25 +192,32 @@ def _use_environment(parser: argparse.ArgumentParser, environ: Mapping[str, str]
             action.default = [text] if action.dest == "preload" else text
 
 
+def _check_numbers(given: argparse.Namespace, spares: int) -> None:
+    for flag, value in (
+        ("--spares", spares),
+        ("--max-restarts", given.max_restarts),
+        ("--stop-grace", given.stop_grace),
+        ("--shutdown-timeout", given.shutdown_timeout),
+        ("--node-rank", given.node_rank or 0),
+    ):
+        if value < 0:
+            raise BadOption(f"{flag} {value}: must not be negative")
+    for flag, seconds in (("--restart-window", given.restart_window), ("--shutdown-timeout", given.shutdown_timeout)):
+        if not math.isfinite(seconds):
+            raise BadOption(f"{flag} {seconds}: give a number of seconds")
+    if given.restart_window <= 0:
+        raise BadOption(f"--restart-window {given.restart_window}: must be more than 0 s")
+    if not 0 < given.barrier_timeout <= 3_600:
+        raise BadOption(f"--barrier-timeout {given.barrier_timeout}: must be more than 0 s and at most 3600 s")
+
+
 def _options(given: argparse.Namespace, environ: Mapping[str, str]) -> LaunchOptions:
     nnodes, spares = read_nnodes(given.nnodes)
     if given.spares is not None:
         if spares:
             raise BadOption(f"--nnodes {given.nnodes} names {spares} spares already; drop --spares")
         spares = given.spares
-    for flag, value, least in (
-        ("--spares", spares, 0),
-        ("--max-restarts", given.max_restarts, 0),
-        ("--stop-grace", given.stop_grace, 0),
-        ("--shutdown-timeout", given.shutdown_timeout, 0),
-        ("--node-rank", given.node_rank or 0, 0),
-    ):
-        if value < least:
-            raise BadOption(f"{flag} {value}: must not be negative")
-    if given.barrier_timeout <= 0:
-        raise BadOption(f"--barrier-timeout {given.barrier_timeout}: must be more than 0 s")
-    if given.restart_window <= 0:
-        raise BadOption(f"--restart-window {given.restart_window}: must be more than 0 s")
+    _check_numbers(given, spares)
     if given.no_python and given.module:
         raise BadOption("--no-python and --module exclude each other")
     kind = ProgramKind.SCRIPT
@@ -220,15 +238,15 @@ def _options(given: argparse.Namespace, environ: Mapping[str, str]) -> LaunchOpt
         kind=kind,
         program=given.script,
         args=tuple(given.script_args),
-        job_id="" if given.job_id == "none" else given.job_id,
-        node_id=given.node_id,
+        job_id=read_name("--job-id", "" if given.job_id == "none" else given.job_id),
+        node_id=read_name("--node-id", given.node_id),
         node_rank=given.node_rank,
         role=given.role,
         virtual_local_rank=given.virtual_local_rank,
         endpoint=_endpoint(given),
         nats_url=given.nats_url or environ.get("NATS_URL", ""),
-        cluster=given.cluster or environ.get("PHALANX_CLUSTER", "") or "local",
-        local_addr=given.local_addr,
+        cluster=read_name("--cluster", given.cluster or environ.get("PHALANX_CLUSTER", "") or "local"),
+        local_addr=read_name("--local-addr", given.local_addr),
         data_dir=Path(given.data_dir),
         log_dir=Path(given.log_dir) if given.log_dir else None,
         redirects=read_streams("--redirects", given.redirects),

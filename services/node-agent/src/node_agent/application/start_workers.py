@@ -66,20 +66,7 @@ class WorkerStart:
             specs = self._specs(command, row)
         except NoDevice as error:
             return self._refusal(command, str(error))
-        kept = dict(self._in_place.kept(command))
-        if not kept and life.handles and life.in_process:
-            await self._stop.stop_group(AgentEvent.FALL_BACK, grace_s=0.0)
-        life.advance(AgentEvent.START)
-        life.start = command
-        unwanted = [handle for handle in life.handles if handle not in kept.values()]
-        life.handles.clear()
-        life.group = WorkerGroup(
-            topology_version=command.fence.topology_version, first_rank=Rank(specs[0].rank), nproc=row.nproc
-        )
-        life.progress = Progress(expected=row.nproc)
-        survivors, lost = self._let_in(kept, specs, command, nproc=row.nproc)
-        if unwanted or lost:
-            await self._processes.stop([*unwanted, *lost], grace_s=0.0)
+        survivors = await self._begin(command, specs)
         fresh = [spec for spec in specs if spec.local_rank not in {handle.local_rank for handle in survivors}]
         started = await self._all_started(fresh)
         life.handles.extend(survivors)
@@ -108,6 +95,29 @@ class WorkerStart:
             survivors=tuple(handle.rank for handle in survivors),
             duration_s=took_s,
         )
+
+    async def _begin(self, command: StartWorkers, specs: list[WorkerSpec]) -> list[WorkerHandle]:
+        """Make this the generation of the node; returns the ranks that go on in place. Nobody else is left.
+
+        Raises:
+            TransitionRefused: the agent is in a phase that knows no start.
+        """
+        life = self._life
+        kept = dict(self._in_place.kept(command))
+        if not kept and life.handles and life.in_process:
+            await self._stop.stop_group(AgentEvent.FALL_BACK, grace_s=0.0)
+        life.advance(AgentEvent.START)
+        life.start = command
+        unwanted = [handle for handle in life.handles if handle not in kept.values()]
+        life.handles.clear()
+        life.group = WorkerGroup(
+            topology_version=command.fence.topology_version, first_rank=Rank(specs[0].rank), nproc=len(specs)
+        )
+        life.progress = Progress(expected=len(specs))
+        survivors, lost = self._let_in(kept, specs, command, nproc=len(specs))
+        if unwanted or lost:
+            await self._processes.stop([*unwanted, *lost], grace_s=0.0)
+        return survivors
 
     def _let_in(
         self, kept: dict[LocalRank, WorkerHandle], specs: list[WorkerSpec], command: StartWorkers, *, nproc: int

@@ -1,0 +1,176 @@
+"""`phalanx dlq`: the messages that nobody could handle, newest last."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections import deque
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from phalanx_cli.stack import developer
+from phalanx_cli.stack.errors import StackError
+
+if TYPE_CHECKING:
+    from service_kit.jetstream.direct_get import Stored
+    from service_kit.settings import BusSettings
+
+EXIT_NOT_RUNNING = developer.EXIT_NOT_RUNNING
+EXIT_UNAVAILABLE = 69
+EXIT_BAD_SETTINGS = 78
+CONNECT_LIMIT_S = 5.0
+"""A person waits: a bus that does not answer by then is not there."""
+LIMIT_DEFAULT = 100
+UNREADABLE = "Unreadable"
+_MESSAGE_SHOWN = 200
+"""Characters of the sentence in the table; JSON has all of it."""
+
+
+class Format(StrEnum):
+    """How the letters are written."""
+
+    TABLE = "table"
+    JSON = "json"
+    """One object a line."""
+
+
+def dlq(
+    output: Annotated[Format, typer.Option("--format", help="table, or json: one object a line.")] = Format.TABLE,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="The newest so many.")] = LIMIT_DEFAULT,
+    cluster: Annotated[str, typer.Option(help="Name of the cluster; default: PHALANX_CLUSTER, or the stack's.")] = "",
+    data_dir: Annotated[Path, typer.Option(help="Folder of `phalanx up`.")] = developer.DEFAULT_DATA_DIR,
+) -> None:
+    """List dead letters: messages that nobody could handle, with who refused them and why.
+
+    Asks the bus of NATS_URL, or the stack that `phalanx up` left running.
+
+    Exit code 0 also when there are none; 3 nothing runs; 69 the bus does not answer.
+    """
+    raise typer.Exit(run_dlq(output=output, limit=limit, cluster=cluster, data_dir=data_dir))
+
+
+def run_dlq(*, output: Format, limit: int, cluster: str, data_dir: Path) -> int:
+    """Print the letters; returns the exit code."""
+    # Imported here: `phalanx --help` must not wait for the bus client.
+    from pydantic import ValidationError
+
+    from service_kit.errors import ServiceError
+    from service_kit.logging import configure_logging
+
+    # Its log lines are for services; a person gets the one message below.
+    configure_logging(service="phalanx dlq", level="error")
+    try:
+        settings = _settings(cluster, data_dir)
+        if settings is None:
+            return _fail("no bus: set NATS_URL, or start a stack with `phalanx up`", EXIT_NOT_RUNNING)
+        letters = asyncio.run(_letters(settings, limit))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        return _fail(f"bad setting {'.'.join(map(str, first['loc']))}: {first['msg']}", EXIT_BAD_SETTINGS)
+    except StackError as error:
+        return _fail(str(error), developer.EXIT_FAILED)
+    except ServiceError as error:
+        return _fail(str(error), EXIT_UNAVAILABLE)
+    except KeyboardInterrupt:
+        return developer.EXIT_INTERRUPTED
+    lines = _as_json(letters) if output is Format.JSON else _as_table(letters)
+    try:
+        for line in lines:
+            sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # `| head` has seen enough; what is left in the buffer must not fail at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return developer.EXIT_OK
+
+
+def _settings(cluster: str, data_dir: Path) -> BusSettings | None:
+    from service_kit.settings import BusSettings
+
+    settings = BusSettings().model_copy(update={"connect_limit_s": CONNECT_LIMIT_S})
+    if "NATS_URL" not in os.environ:
+        state = developer.running_stack(data_dir)
+        if state is None:
+            return None
+        settings = settings.model_copy(update={"nats_url": state.nats_url, "cluster": state.cluster})
+    return settings.model_copy(update={"cluster": cluster}) if cluster else settings
+
+
+async def _letters(settings: BusSettings, limit: int) -> list[dict[str, Any]]:
+    """The newest letters of the cluster, oldest first."""
+    from fault_contracts.registry import Stream, stream_spec
+    from service_kit.jetstream.connection import connect
+    from service_kit.jetstream.direct_get import stored_messages
+
+    connection = await connect(settings, name="phalanx-dlq")
+    newest: deque[dict[str, Any]] = deque(maxlen=limit)
+    try:
+        [subjects] = stream_spec(Stream.DLQ).subjects
+        sequence = 1
+        while found := await stored_messages(connection, Stream.DLQ, subjects, from_sequence=sequence):
+            newest.extend(letter for stored in found if (letter := _letter(stored, settings.cluster)) is not None)
+            sequence = found[-1].sequence + 1
+    finally:
+        await connection.close()
+    return list(newest)
+
+
+def _letter(stored: Stored, cluster: str) -> dict[str, Any] | None:
+    """One letter as plain data; None when it is another cluster's. One that is garbage itself is shown as such."""
+    from fault_contracts.envelope import EnvelopeError
+    from fault_contracts.subjects import SubjectError, parse_subject
+    from service_kit.delivery import decode
+
+    try:
+        if parse_subject(stored.subject).cluster != cluster:
+            return None
+        envelope = decode(stored.body, stored.subject)
+    except (EnvelopeError, SubjectError) as error:
+        return {
+            "time": stored.headers.get("Nats-Time-Stamp"),
+            "subject": stored.subject,
+            "consumer": "phalanx-dlq",
+            "error": UNREADABLE,
+            "message": str(error),
+            "stream": "DLQ",
+            "stream_sequence": stored.sequence,
+            "body": stored.body[:8_192].decode(errors="replace"),
+        }
+    letter = envelope.data.model_dump(mode="json")
+    return {"time": letter.pop("refused_at"), **letter}
+
+
+def _as_json(letters: list[dict[str, Any]]) -> Iterable[str]:
+    return (json.dumps(letter) for letter in letters)
+
+
+def _as_table(letters: list[dict[str, Any]]) -> Iterable[str]:
+    if not letters:
+        return ["no dead letters"]
+    rows = [("TIME", "CONSUMER", "AT", "ERROR", "SUBJECT", "MESSAGE")]
+    rows += [
+        (
+            str(letter["time"] or "?")[:19],
+            str(letter["consumer"]),
+            f"{letter['stream']}/{letter['stream_sequence']}" if letter["stream_sequence"] else "passing",
+            str(letter["error"]),
+            str(letter["subject"]),
+            str(letter["message"])[:_MESSAGE_SHOWN],
+        )
+        for letter in letters
+    ]
+    # A foreign text must not move the cursor or make a second line.
+    shown = [["".join(c if c.isprintable() else "?" for c in cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in shown) for column in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
+
+
+def _fail(text: str, code: int) -> int:
+    sys.stderr.write(f"phalanx dlq: {text}\n")
+    return code
