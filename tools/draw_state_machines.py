@@ -66,7 +66,7 @@ MACHINES: tuple[Machine, ...] = (
         title="A rank and its re-executable block (node-agent)",
         source="services/node-agent/src/node_agent/domain/block_ranks.py",
         text=(
-            "Moves within one topology_version; from the barrier to the inside leads the next version only. A word about"
+            "Moves within one topology_version; only the next one leads from the barrier to the inside. A word about"
             " another version moves nothing."
         ),
         initial=block_ranks.BlockPlace.OUTSIDE,

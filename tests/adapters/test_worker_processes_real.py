@@ -215,3 +215,49 @@ async def test_folder_and_syntax_error_behave_as_in_python(tmp_path: Path, sourc
         assert broken.stderr_tail[0] == f'  File "{tmp_path / "train.py"}", line 1'
         assert broken.error is not None
         assert broken.error.type == "SyntaxError"
+
+
+@pytest.mark.asyncio
+async def test_a_traceback_that_the_script_had_caught_does_not_explain_a_kill(
+    tmp_path: Path, source: WorkerSource
+) -> None:
+    async with rig(tmp_path, source) as r:
+        script = """
+            import sys, time, traceback
+            try:
+                raise RuntimeError("Connection closed by peer")
+            except RuntimeError:
+                traceback.print_exc()
+            print("up", flush=True)
+            time.sleep(600)
+        """
+        handle = await r.workers.start(r.spec(r.script(script)))
+        assert await r.text_of(r.stdout(0), "up")
+        os.kill(handle.pid, signal.SIGKILL)
+        ended = await r.next_exit()
+        assert (ended.signal, ended.error) == (signal.SIGKILL, None)
+
+
+@pytest.mark.asyncio
+async def test_a_rank_in_another_generation_is_known_by_its_new_handle_and_by_its_new_words(
+    tmp_path: Path, source: WorkerSource
+) -> None:
+    async with rig(tmp_path, source) as r:
+        script = """
+            import os, sys, time
+            sys.stderr.write("Traceback (most recent call last):\\n  File 'x', line 1, in f\\nOSError: old\\n")
+            sys.stderr.flush()
+            print("up", flush=True)
+            while not os.path.exists("go"):
+                time.sleep(0.01)
+            os.abort()
+        """
+        handle = await r.workers.start(r.spec(r.script(script)))
+        assert await r.text_of(r.stdout(0), "up")
+        renewed = r.workers.reassign(handle, rank=handle.rank, topology_version=2)
+        (tmp_path / "go").touch()
+        ended = await r.next_exit()
+        assert ended.handle == renewed
+        assert ended.handle.topology_version == 2
+        assert not any("OSError: old" in line for line in ended.stderr_tail)
+        assert ended.error is None or ended.error.type != "OSError"

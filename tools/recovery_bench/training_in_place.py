@@ -42,7 +42,8 @@ def train(generation: worker_link.Generation) -> None:
             dist.all_reduce(weight.clone())
             time.sleep(STEP_PAUSE_S)
             note("step", step=step)
-            link.step(step)
+            # Numbers that rise over the restarts: the same exception at the same step again would end the job.
+            link.step(generation.restart_count * 1_000_000 + step)
             if fault.exists():
                 fault.unlink()
                 note("raised")
@@ -61,7 +62,7 @@ if __name__ == "__main__":
                 local_rank=int(os.environ["LOCAL_RANK"]),
                 world_size=int(os.environ["WORLD_SIZE"]),
                 topology_version=worker_link.topology_version(),
-                restart_count=0,
+                restart_count=int(os.environ["TORCHELASTIC_RESTART_COUNT"]),
                 checkpoint=None,
             )
         )

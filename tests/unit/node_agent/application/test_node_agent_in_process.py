@@ -220,3 +220,14 @@ async def test_words_of_another_version_are_not_obeyed(tmp_path: Path) -> None:
     [stopped] = await stopping
     assert isinstance(stopped, WorkersStopped)
     assert stopped.at_barrier == ()
+
+
+async def test_a_death_that_is_heard_of_during_the_stop_is_still_told(tmp_path: Path) -> None:
+    node = await training(tmp_path)
+    node.line.answer = lambda _handle, _order: None
+    stopping = asyncio.create_task(node.obey(stop_in_place(barrier_s=0.2)))
+    await asyncio.sleep(0.01)
+    node.processes.end(1, signal=9)
+    told = await stopping
+    assert [type(report) for report in told] == [WorkerExited, WorkersStopped]
+    assert told[0].exit.signal == 9  # type: ignore[attr-defined]

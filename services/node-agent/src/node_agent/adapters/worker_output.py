@@ -109,6 +109,10 @@ class Stream:
             os.close(self.write_fd)
             self.write_fd = -1
 
+    def forget_tail(self) -> None:
+        """What comes from now on is another generation's."""
+        self._tail.clear()
+
     def tail(self) -> tuple[str, ...]:
         """Last lines, the unfinished one included."""
         lines = [*self._tail, self._lines.unfinished] if self._lines.unfinished else list(self._tail)

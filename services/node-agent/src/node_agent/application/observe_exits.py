@@ -17,7 +17,8 @@ _TAIL_MAX = 50
 _TAIL_LINE_MAX = 2_000
 """50 lines of this stay far below the bus's limit of 1 MB a message."""
 
-_WATCHED = (AgentPhase.RUNNING, AgentPhase.FAULTED)
+_WATCHED = (AgentPhase.RUNNING, AgentPhase.FAULTED, AgentPhase.STOPPING)
+"""STOPPING too: a rank that was dead when the stop began may be the cause of it all."""
 _AT_BARRIER = (AgentPhase.STOPPING, AgentPhase.READY)
 """In in-process mode ranks live on in these phases, and may die."""
 
@@ -37,7 +38,7 @@ class ExitObserver:
         group = life.group
         if ended.handle.topology_version == life.blocks.topology_version:
             life.note_blocks(life.blocks.gone(ended.handle.local_rank))
-        watched = (*_WATCHED, *_AT_BARRIER) if life.in_process else _WATCHED
+        watched = (*_WATCHED, AgentPhase.READY) if life.in_process else _WATCHED
         if ended.requested or life.phase not in watched or group is None:
             return
         if ended.handle.topology_version != group.topology_version:
@@ -78,7 +79,8 @@ class ExitObserver:
             ),
             urgent=True,
         )
-        life.advance(AgentEvent.RANK_FAILED)
+        if life.phase is not AgentPhase.STOPPING:
+            life.advance(AgentEvent.RANK_FAILED)
         if ordinal == 0:
             life.first_failure = ended
         self._announcer.say(_death_line(ended, step))
