@@ -132,7 +132,7 @@ async def test_ranks_that_cannot_come_back_are_replaced_and_the_others_are_not(t
 
         (faults / "raise_1").touch()
         fourth = await generation(run, 4)
-        assert fourth == third
+        assert fourth == third, run.text
 
         (faults / "ask_2").touch()
         fifth = await generation(run, 5)

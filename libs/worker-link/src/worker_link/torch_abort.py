@@ -91,7 +91,9 @@ def _abort_backends(distributed: Any) -> None:
     if not distributed.is_available() or not distributed.is_initialized():
         return
     world = distributed.distributed_c10d._world
-    groups = sorted(world.pg_names, key=lambda group: str(world.pg_names[group]), reverse=True)
+    # A copy first: the training thread may be making or destroying groups at this moment.
+    named = sorted(list(world.pg_names.items()), key=lambda entry: str(entry[1]), reverse=True)  # noqa: C414
+    groups = [group for group, _name in named]
     grouped = _nccl_backend(distributed, groups)
     # Several communicators are aborted as one, or they can wait for each other (pytorch issue 119797).
     if grouped is not None:
