@@ -197,20 +197,7 @@ def _options(given: argparse.Namespace, environ: Mapping[str, str]) -> LaunchOpt
         if spares:
             raise BadOption(f"--nnodes {given.nnodes} names {spares} spares already; drop --spares")
         spares = given.spares
-    for flag, value, least in (
-        ("--spares", spares, 0),
-        ("--max-restarts", given.max_restarts, 0),
-        ("--stop-grace", given.stop_grace, 0),
-        ("--shutdown-timeout", given.shutdown_timeout, 0),
-        ("--node-rank", given.node_rank or 0, 0),
-    ):
-        if value < least:
-            raise BadOption(f"{flag} {value}: must not be negative")
-    for flag, seconds in (("--restart-window", given.restart_window), ("--shutdown-timeout", given.shutdown_timeout)):
-        if not math.isfinite(seconds):
-            raise BadOption(f"{flag} {seconds}: give a number of seconds")
-    if given.restart_window <= 0:
-        raise BadOption(f"--restart-window {given.restart_window}: must be more than 0 s")
+    _check_numbers(given, spares)
     if given.no_python and given.module:
         raise BadOption("--no-python and --module exclude each other")
     kind = ProgramKind.SCRIPT
@@ -252,6 +239,23 @@ def _options(given: argparse.Namespace, environ: Mapping[str, str]) -> LaunchOpt
             sentence.format(getattr(given, dest)) for dest, sentence in _IGNORED.items() if getattr(given, dest)
         ),
     )
+
+
+def _check_numbers(given: argparse.Namespace, spares: int) -> None:
+    for flag, value, least in (
+        ("--spares", spares, 0),
+        ("--max-restarts", given.max_restarts, 0),
+        ("--stop-grace", given.stop_grace, 0),
+        ("--shutdown-timeout", given.shutdown_timeout, 0),
+        ("--node-rank", given.node_rank or 0, 0),
+    ):
+        if value < least:
+            raise BadOption(f"{flag} {value}: must not be negative")
+    for flag, seconds in (("--restart-window", given.restart_window), ("--shutdown-timeout", given.shutdown_timeout)):
+        if not math.isfinite(seconds):
+            raise BadOption(f"{flag} {seconds}: give a number of seconds")
+    if given.restart_window <= 0:
+        raise BadOption(f"--restart-window {given.restart_window}: must be more than 0 s")
 
 
 def _endpoint(given: argparse.Namespace) -> str:
