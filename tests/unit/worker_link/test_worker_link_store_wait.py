@@ -1,3 +1,5 @@
+"""Ranks wait for rank 0's store, briefly, and only where there is one."""
+
 import socket
 import threading
 import time

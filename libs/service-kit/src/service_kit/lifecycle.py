@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import ValidationError
 
 from fault_contracts.registry import Bucket
+from service_kit.cancellation import cancel_all
 from service_kit.clock import SystemClock
 from service_kit.errors import BusUnavailable, PermanentError
 from service_kit.http_status import HttpStatus
@@ -124,9 +125,8 @@ class Service(Generic[S]):
                     await subscription.stop()
         except TimeoutError:
             log.warning("stop_limit_passed", limit_s=self.settings.stop_limit_s)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for task in await cancel_all(self._tasks):
+            log.error("background_work_does_not_end", work=task.get_name())
 
 
 Wire = Callable[[Service[S]], Awaitable[None]]

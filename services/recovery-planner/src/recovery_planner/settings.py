@@ -20,9 +20,9 @@ def _env(field: str) -> AliasChoices:
 class PlannerSettings(BusSettings):
     """How long the planner waits for whom."""
 
-    stop_margin_s: Annotated[Seconds, Field(validation_alias=_env("stop_margin_s"))] = 5.0
+    stop_margin_s: Annotated[Seconds, Field(validation_alias=_env("stop_margin_s"))] = 7.0
     """[PHALANX_STOP_MARGIN_S] Seconds beyond the job's own grace that an agent has to report its ranks stopped. SIGKILL
-    ends a process in milliseconds; what takes longer hangs in the kernel."""
+    ends a process in milliseconds; but an agent that missed the push reads the order at its next look, 5 s later."""
     verdict_deadline_s: Annotated[Seconds, Field(validation_alias=_env("verdict_deadline_s"))] = 2.0
     """[PHALANX_VERDICT_DEADLINE_S] Seconds after the stop until the cause counts as unknown. The classifier itself
     waits 1.8 s when it has seen only victims."""

@@ -90,6 +90,9 @@ def test_cut_off_agent_is_unknown_until_it_has_been_silent_for_long() -> None:
         rig.broker.partitioned.clear()
         await rig.clock.sleep(20)
         assert rig.nodes["b"].running is None, "back on the bus it reads that its place is taken"
+        rig.nodes["a"].kill()
+        gang = await rig.until_running(3)
+        assert gang.nodes == ("b", "s"), "and then it is a spare"
         await rig.end()
 
     run_virtual(story())
@@ -124,7 +127,7 @@ def test_planner_killed_between_any_two_steps(n: int) -> None:
         assert gang.restart_count == 2
         opened, closed = rig.stored(IncidentOpened, Stream.JOURNAL), rig.stored(IncidentClosed, Stream.JOURNAL)
         assert len(opened) == len(closed)
-        assert rig.broken_promises == []
+        assert rig.broken_promises == [], rig.broken_promises
         await rig.end()
 
     try:
@@ -169,7 +172,7 @@ def test_faults_on_a_lossy_bus_end_in_one_consistent_gang(seed: int) -> None:
         assert [v for v, count in Counter(versions).items() if count > 1] == []
         running = {n.node_id: n.running for n in rig.nodes.values() if n.running is not None}
         assert running == dict.fromkeys(gang.nodes, gang.table.topology_version)
-        assert rig.broken_promises == []
+        assert rig.broken_promises == [], rig.broken_promises
         await rig.end()
 
     run_virtual(story())
@@ -243,7 +246,7 @@ def test_bus_away_in_the_middle_of_an_incident() -> None:
         gang = await rig.until_running(limit_s=120)
         assert gang.nodes == ("a", "b")
         assert len(rig.versions()) == len(set(rig.versions()))
-        assert rig.broken_promises == []
+        assert rig.broken_promises == [], rig.broken_promises
         await rig.end()
 
     run_virtual(story())
@@ -261,6 +264,25 @@ def test_each_job_has_its_own_desk_and_ended_ones_are_forgotten() -> None:
         assert life.planner.advance.gang_of(JOB) is None
         assert asyncio.all_tasks(), "the planner itself goes on"
         assert not life.task.done()
+        await rig.end()
+
+    run_virtual(story())
+
+
+def test_heir_keeps_the_deadlines_of_the_dead() -> None:
+    async def story() -> None:
+        rig = Rig(judge=False)
+        doomed = await rig.begin("a", "b")
+        await rig.until_running(1)
+        await rig.clock.sleep(60)
+        rig.nodes["a"].rank_dies()
+        await rig.clock.sleep(0.5)
+        gang = await rig.gang()
+        assert gang is not None
+        assert gang.phase == "deciding"
+        doomed.kill()
+        rig.planner()
+        await rig.until_running(2, limit_s=10)
         await rig.end()
 
     run_virtual(story())

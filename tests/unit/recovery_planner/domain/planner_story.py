@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from fault_contracts.agent import (
+    AgentHeartbeat,
     AgentLeft,
     AgentPhase,
     AgentReported,
@@ -128,6 +129,11 @@ class Story:
                 "reported_at": self.now,
                 **kw,
             }
+        )
+
+    def beat(self, node: str, phase: AgentPhase = AgentPhase.READY) -> Step:
+        return self.feed(
+            AgentHeartbeat(node_id=node, instance_id=self.instance(node), job_id=JOB, phase=phase, topology_version=1)
         )
 
     def restart_agent(self, node: str) -> Step:

@@ -3,7 +3,7 @@
 from planner_story import JOB, Story
 
 from fault_contracts.agent import AgentPhase, JobSpec
-from fault_contracts.commands import StartWorkers
+from fault_contracts.commands import StartWorkers, StopWorkers
 from fault_contracts.recovery import GangFormed
 from recovery_planner.domain.gang import FORMER_INSTANCES_MAX, Phase, Standing
 from recovery_planner.domain.membership import AgentLost, misfit
@@ -85,7 +85,7 @@ def test_loss_of_a_former_life_is_no_loss() -> None:
     story = Story().run("a", "b")
     old = AgentLost(node_id="a", instance_id=story.instance("a"), rule_id="agent.absent", sentence="gone")
     story.restart_agent("a")
-    story.stop("b")
+    story.stop_all()
     story.classify()
     story.start_all()
     story.feed(old)
@@ -105,3 +105,55 @@ def test_spare_that_restarts_is_still_a_spare() -> None:
     story.restart_agent("s")
     assert story.gang.phase is Phase.RUNNING
     assert story.gang.job_id == JOB
+
+
+def test_stray_agent_is_a_spare_again_when_it_says_that_it_is_idle() -> None:
+    story = Story().run("a", "b", "s")
+    story.lose("a")
+    story.stop("b")
+    story.classify()
+    story.start_all()
+    story.wait(1)
+    story.report("a", phase=AgentPhase.RUNNING)
+    story.beat("a", AgentPhase.STOPPING)
+    story.lose("b")
+    story.stop("s")
+    story.classify(fault_id="fault-2")
+    assert story.gang.phase is Phase.WAITING, "a still has ranks of the old generation"
+    story.beat("a")
+    assert story.seats() == ["s", "a"]
+    assert story.last(StartWorkers).base_version == 0, "nobody knows which table it holds"
+
+
+def test_agent_that_was_left_behind_and_lives_comes_back_by_its_heartbeat() -> None:
+    story = Story().run("a", "b")
+    story.die("a", 0)
+    story.stop("a")
+    story.classify()
+    story.wait_for_deadline()
+    assert story.gang.members["b"].standing is Standing.LOST
+    story.beat("b")
+    assert story.seats() == ["a", "b"]
+    assert story.gang.phase is Phase.STARTING
+
+
+def test_heartbeats_of_members_in_good_standing_change_nothing() -> None:
+    story = Story().run("a", "b", "s")
+    before = story.gang
+    story.beat("a")
+    story.beat("s")
+    assert story.gang == before
+
+
+def test_agent_that_restarts_while_the_gang_stops_gets_the_same_order_again() -> None:
+    story = Story().run("a", "b")
+    story.die("a", 0)
+    story.stop("b")
+    story.restart_agent("b")
+    first, second = story.all(StopWorkers)
+    assert first.operation_id == second.operation_id, "for the others it is a repeat"
+    story.stop("a")
+    story.classify()
+    assert story.gang.phase is Phase.STOPPING, "what the life before answered is not what this one has done"
+    story.stop("b")
+    assert story.gang.phase is Phase.STARTING

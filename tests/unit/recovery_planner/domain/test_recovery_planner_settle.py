@@ -45,8 +45,8 @@ def test_nothing_is_due_before_its_time() -> None:
 
 
 def test_one_event_may_move_a_gang_through_several_phases() -> None:
-    story = Story(nnodes=1).run("a")
+    story = Story(nnodes=1).run("a", "s")
     story.classify()
-    story.restart_agent("a")
+    story.lose("a")
     assert story.gang.phase is Phase.STARTING
     assert len(story.all(StartWorkers)) == 2

@@ -16,6 +16,7 @@ from nats.errors import Error as NatsError
 from fault_contracts.registry import Stream, stream_spec
 from fault_contracts.subjects import ROOT, encode_token
 from service_kit.audit import AUDITED, passing_problem, stored_problem
+from service_kit.cancellation import cancel_all
 from service_kit.delivery import GiveUp
 from service_kit.errors import ContractViolation
 from service_kit.jetstream.ack_reply import ACK, TERM, read_receipt
@@ -85,8 +86,7 @@ class Auditor:
             await self._connection.end_subscription(self._passing)
         await asyncio.gather(*(pump.stop() for pump in self._pumps))
         if self._working is not None:
-            self._working.cancel()
-            await asyncio.gather(self._working, return_exceptions=True)
+            await cancel_all([self._working])
 
     def _take(self, msg: Msg) -> None:
         self._waiting.append(msg)

@@ -22,6 +22,7 @@ from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError, SlowConsumerError
 from nats.errors import TimeoutError as NatsTimeoutError
 
+from service_kit.cancellation import cancellable
 from service_kit.errors import BusUnavailable, PermanentError
 from service_kit.jetstream.client_options import CLOSE_LIMIT_S, RECONNECT_WAIT_S, client_options, shown_url
 from service_kit.jetstream.patient_client import PatientClient
@@ -108,7 +109,7 @@ class Connection:
             raise BusUnavailable(f"request on {subject}: no connection for {limit_s:g} s")
         rest_s = max(0.001, limit_s - (asyncio.get_running_loop().time() - started_s))
         try:
-            return await self.client.request(subject, body, timeout=rest_s, headers=headers)
+            return await cancellable(self.client.request(subject, body, timeout=rest_s, headers=headers))
         except NoRespondersError as error:
             raise NoResponders(f"request on {subject}: nobody listens") from error
         except NatsTimeoutError as error:
@@ -127,8 +128,8 @@ class Connection:
         """
         if self.is_connected:
             try:
-                await self.client.flush()
-                await self.client.flush()
+                await cancellable(self.client.flush())
+                await cancellable(self.client.flush())
             except (NatsError, OSError) as error:
                 log.warning("flush_incomplete", error=f"{type(error).__name__} {error}")
 

@@ -192,25 +192,6 @@ def _use_environment(parser: argparse.ArgumentParser, environ: Mapping[str, str]
             action.default = [text] if action.dest == "preload" else text
 
 
-def _check_numbers(given: argparse.Namespace, spares: int) -> None:
-    for flag, value in (
-        ("--spares", spares),
-        ("--max-restarts", given.max_restarts),
-        ("--stop-grace", given.stop_grace),
-        ("--shutdown-timeout", given.shutdown_timeout),
-        ("--node-rank", given.node_rank or 0),
-    ):
-        if value < 0:
-            raise BadOption(f"{flag} {value}: must not be negative")
-    for flag, seconds in (("--restart-window", given.restart_window), ("--shutdown-timeout", given.shutdown_timeout)):
-        if not math.isfinite(seconds):
-            raise BadOption(f"{flag} {seconds}: give a number of seconds")
-    if given.restart_window <= 0:
-        raise BadOption(f"--restart-window {given.restart_window}: must be more than 0 s")
-    if not 0 < given.barrier_timeout <= 3_600:
-        raise BadOption(f"--barrier-timeout {given.barrier_timeout}: must be more than 0 s and at most 3600 s")
-
-
 def _options(given: argparse.Namespace, environ: Mapping[str, str]) -> LaunchOptions:
     nnodes, spares = read_nnodes(given.nnodes)
     if given.spares is not None:
@@ -260,6 +241,25 @@ def _options(given: argparse.Namespace, environ: Mapping[str, str]) -> LaunchOpt
             sentence.format(getattr(given, dest)) for dest, sentence in _IGNORED.items() if getattr(given, dest)
         ),
     )
+
+
+def _check_numbers(given: argparse.Namespace, spares: int) -> None:
+    for flag, value, least in (
+        ("--spares", spares, 0),
+        ("--max-restarts", given.max_restarts, 0),
+        ("--stop-grace", given.stop_grace, 0),
+        ("--shutdown-timeout", given.shutdown_timeout, 0),
+        ("--node-rank", given.node_rank or 0, 0),
+    ):
+        if value < least:
+            raise BadOption(f"{flag} {value}: must not be negative")
+    for flag, seconds in (("--restart-window", given.restart_window), ("--shutdown-timeout", given.shutdown_timeout)):
+        if not math.isfinite(seconds):
+            raise BadOption(f"{flag} {seconds}: give a number of seconds")
+    if given.restart_window <= 0:
+        raise BadOption(f"--restart-window {given.restart_window}: must be more than 0 s")
+    if not 0 < given.barrier_timeout <= 3_600:
+        raise BadOption(f"--barrier-timeout {given.barrier_timeout}: must be more than 0 s and at most 3600 s")
 
 
 def _endpoint(given: argparse.Namespace) -> str:

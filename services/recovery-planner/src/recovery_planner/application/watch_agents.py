@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from fault_contracts.agent import AgentHeartbeat
 from recovery_planner.application.advance_gang import AdvanceGang
-from recovery_planner.domain.gang import Gang, Phase, Standing
+from recovery_planner.domain.gang import Gang, Phase, Standing, is_idle
 from recovery_planner.domain.membership import AgentLost
 from service_kit.deadlines import Deadlines
 from service_kit.errors import PermanentError, TransientError
@@ -58,6 +58,8 @@ class _Watched:
 @dataclass(slots=True, kw_only=True)
 class _Job:
     watched: dict[str, _Watched] = field(default_factory=dict)
+    strays: dict[str, str] = field(default_factory=dict)
+    """node → instance of agents that the gang would take as a spare if they said that they are idle."""
     members: object = None
     phase: Phase | None = None
 
@@ -82,9 +84,18 @@ class WatchAgents:
         """A heartbeat."""
         beat: AgentHeartbeat = delivery.envelope.data
         job = self._jobs.get(beat.job_id)
-        watched = job.watched.get(beat.node_id) if job else None
+        if job is None:
+            return
+        watched = job.watched.get(beat.node_id)
         if watched is not None and watched.instance_id == beat.instance_id:
             watched.seen_s = self._clock.monotonic_s()
+        if job.strays.get(beat.node_id) == beat.instance_id and is_idle(beat.phase):
+            del job.strays[beat.node_id]  # once is enough; a decision that changes the members finds the strays anew
+            try:
+                await self._advance.handle(beat.job_id, beat, delivery.envelope.id)
+            except TransientError as error:
+                log.warning("stray_not_recorded", node_id=beat.node_id, error=str(error))
+                job.strays[beat.node_id] = beat.instance_id  # the next heartbeat tries again
 
     async def after_reconnect(self) -> None:
         """Our own connection came back: agents need a moment for theirs, and their silence until now says nothing."""
@@ -102,8 +113,9 @@ class WatchAgents:
         if job.members is not gang.members:
             self._follow_members(job, gang)
             job.members = gang.members
-        awaited = frozenset(gang.awaited)
-        for node_id in awaited:
+        order = gang.awaited
+        awaited = frozenset(order)
+        for node_id in order:
             if node_id in job.watched:
                 self._probe(job.watched[node_id])
         if gang.phase is Phase.STOPPING and job.phase is not Phase.STOPPING:
@@ -129,6 +141,7 @@ class WatchAgents:
     # ------------------------------------------------------------------------------------------------- watching
 
     def _follow_members(self, job: _Job, gang: Gang) -> None:
+        job.strays = {m.node_id: m.instance_id for m in gang.members.values() if gang.is_stray(m)}
         for member in gang.members.values():
             watched = job.watched.get(member.node_id)
             here = member.standing is Standing.PRESENT

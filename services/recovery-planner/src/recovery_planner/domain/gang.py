@@ -40,6 +40,11 @@ class Standing(StrEnum):
     """There, but a verdict blames its hardware: not used again by this job."""
 
 
+def is_idle(phase: AgentPhase) -> bool:
+    """No ranks. FAULTED is not idle: the siblings of the dead rank still run."""
+    return phase in (AgentPhase.INIT, AgentPhase.READY, AgentPhase.COMPLETED)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
     """One agent of the job. It is in the gang when the rank table has its node, else a spare.
@@ -69,8 +74,8 @@ class Member:
 
     @property
     def idle(self) -> bool:
-        """Runs no ranks, so it may be given some. FAULTED is not idle: the siblings of the dead rank still run."""
-        return self.phase in (AgentPhase.INIT, AgentPhase.READY, AgentPhase.COMPLETED)
+        """Runs no ranks, so it may be given some."""
+        return is_idle(self.phase)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,6 +216,16 @@ class Gang:
         """A known agent that can be counted on."""
         member = self.members.get(node_id)
         return member is not None and member.standing is Standing.PRESENT
+
+    def is_stray(self, member: Member) -> bool:
+        """Counted as lost, or as busy without a place: once it says that it is idle, it is a spare."""
+        match member.standing:
+            case Standing.LOST:
+                return True
+            case Standing.PRESENT:
+                return not member.idle and not self.is_seated(member.node_id)
+            case Standing.LEFT | Standing.CONDEMNED:
+                return False
 
     @property
     def awaited(self) -> tuple[str, ...]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from fault_contracts.agent import AgentLeft, AgentPhase, AgentReported, JobSpec
+from fault_contracts.agent import AgentHeartbeat, AgentLeft, AgentPhase, AgentReported, JobSpec
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.ending import tell_again
-from recovery_planner.domain.gang import FORMER_INSTANCES_MAX, Gang, Member, Phase, Standing
+from recovery_planner.domain.gang import FORMER_INSTANCES_MAX, Gang, Member, Phase, Standing, is_idle
 from recovery_planner.domain.gang_machine import Trigger
 from recovery_planner.domain.gang_stop import fault, lose
 from training_topology.topology import RankTable
@@ -119,10 +119,16 @@ def _reborn(draft: Draft, member: Member, report: AgentReported) -> None:
     )
     if not draft.gang.is_seated(report.node_id):
         return
-    if draft.gang.phase in (Phase.STARTING, Phase.RUNNING):
-        fault(draft, reason, node_id=report.node_id, rank=None, observed_at=report.reported_at)
-    if draft.gang.phase in (Phase.STOPPING, Phase.DECIDING, Phase.WAITING):
-        draft.change(stopped=draft.gang.stopped | {report.node_id})
+    # The new life may have heard the start that was meant for the one before, and then it does have ranks: so it has to
+    # answer a stop like everybody else, and one that it has surely heard, for it listens before it reports.
+    match draft.gang.phase:
+        case Phase.STARTING | Phase.RUNNING:
+            fault(draft, reason, node_id=report.node_id, rank=None, observed_at=report.reported_at)
+        case Phase.STOPPING:
+            draft.change(stopped=draft.gang.stopped - {report.node_id})
+            draft.emit_stop(reason)
+        case Phase.FORMING | Phase.DECIDING | Phase.WAITING | Phase.ENDED:
+            pass
 
 
 def _refresh(draft: Draft, member: Member, report: AgentReported) -> None:
@@ -139,6 +145,16 @@ def _refresh(draft: Draft, member: Member, report: AgentReported) -> None:
     elif fresh != member:
         # The phase alone steers nothing that WorkersStopped and WorkersStarted do not say with more weight.
         draft.advise(members={**draft.gang.members, member.node_id: fresh})
+
+
+def agent_beat(draft: Draft, beat: AgentHeartbeat) -> None:
+    """A stray agent says that it has no ranks. It does not report that by itself: it was told nothing, it stood by."""
+    member = draft.gang.members.get(beat.node_id)
+    if draft.gang.phase is Phase.ENDED or member is None or member.instance_id != beat.instance_id:
+        draft.ignore("report.stale", f"{beat.node_id}: a heartbeat of no member")
+    elif draft.gang.is_stray(member) and is_idle(beat.phase):
+        draft.explain("agent.returned", f"{beat.node_id} is there and has no ranks")
+        draft.change_member(replace(member, standing=Standing.PRESENT, phase=beat.phase, table_version=0))
 
 
 def agent_left(draft: Draft, left: AgentLeft) -> None:

@@ -13,7 +13,7 @@ class Policy:
         ValueError: a limit that is not above zero.
     """
 
-    stop_margin_s: float = 5.0
+    stop_margin_s: float = 7.0
     """Beyond the job's own grace, an agent has this long to report that its ranks ended."""
     verdict_deadline_s: float = 2.0
     """After the gang stopped, the verdict may take this long; then the cause is unknown."""

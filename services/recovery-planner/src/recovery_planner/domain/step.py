@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fault_contracts.agent import (
+    AgentHeartbeat,
     AgentLeft,
     AgentReported,
     CommandRefused,
@@ -33,6 +34,7 @@ class DeadlineExpired:
 
 Event = (
     AgentReported
+    | AgentHeartbeat
     | AgentLeft
     | AgentLost
     | WorkerExited
@@ -89,6 +91,8 @@ def step(
     match event:
         case AgentReported():
             membership.agent_reported(draft, event)
+        case AgentHeartbeat():
+            membership.agent_beat(draft, event)
         case AgentLeft():
             membership.agent_left(draft, event)
         case AgentLost():
