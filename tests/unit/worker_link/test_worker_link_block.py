@@ -45,6 +45,13 @@ def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
             each.connection.close()
 
 
+def wait_until(check: Callable[[], object]) -> None:
+    end_s = time.monotonic() + 5
+    while not check():
+        assert time.monotonic() < end_s
+        time.sleep(0.005)
+
+
 def spin(seconds: float = 10.0) -> None:
     end_s = time.monotonic() + seconds
     while time.monotonic() < end_s:
@@ -83,13 +90,6 @@ def test_an_exception_is_told_and_the_function_is_called_again_with_the_new_gene
     assert "in train" in fault["callstack"]
     assert "worker_link/block.py" not in fault["callstack"], "the block's own frames are nobody's business"
     assert "ValueError: bad shard" in capfd.readouterr().err, "a person sees it in the rank's stderr"
-
-
-def wait_until(check: Callable[[], object]) -> None:
-    end_s = time.monotonic() + 5
-    while not check():
-        assert time.monotonic() < end_s
-        time.sleep(0.005)
 
 
 def test_an_abort_calls_out_of_python_code_and_is_no_fault(agent: Callable[[Reply], Agent]) -> None:
@@ -193,7 +193,7 @@ def test_orders_of_another_version_are_not_obeyed(agent: Callable[[Reply], Agent
 
     train()
     assert calls == [1, 3]
-    assert a.kinds().count("block_entered") == 2
+    wait_until(lambda: a.kinds().count("block_entered") == 2)
 
 
 def test_a_go_that_comes_before_the_rank_is_back_is_not_lost(agent: Callable[[Reply], Agent]) -> None:
@@ -259,12 +259,10 @@ def test_a_hook_that_fails_makes_the_rank_unfit(agent: Callable[[Reply], Agent],
 
 def test_a_health_check_that_says_no_makes_the_rank_unfit(agent: Callable[[Reply], Agent]) -> None:
     a = agent(let_in)
-    calls: list[int] = []
 
     @worker_link.reexecutable(health_check=lambda: False)
     def train(generation: Generation) -> None:
-        calls.append(1)
-        if len(calls) == 1:
+        if not generation.in_place:
             raise OSError
 
     train()
@@ -281,7 +279,7 @@ def test_what_ends_a_program_passes(agent: Callable[[Reply], Agent], error: type
 
     with pytest.raises(error):
         train()
-    assert a.kinds() == ["hello", "block_entered"]
+    wait_until(lambda: a.kinds() == ["hello", "block_entered"])
 
 
 def test_without_an_agent_to_open_the_barrier_the_scripts_own_error_is_raised(agent: Callable[[Reply], Agent]) -> None:
@@ -366,7 +364,7 @@ def test_an_agent_that_cannot_be_reached_costs_a_warning_not_the_training(
 
 
 def test_aborts_at_any_moment_end_in_a_barrier_or_in_a_finished_block(agent: Callable[[Reply], Agent]) -> None:
-    """300 generations, each aborted within the millisecond in which it may also end by itself or raise."""
+    """300 generations, each aborted at about the time at which it also raises by itself."""
     rng = random.Random(11)
     last = 300
 
@@ -386,7 +384,7 @@ def test_aborts_at_any_moment_end_in_a_barrier_or_in_a_finished_block(agent: Cal
     def train(generation: Generation) -> None:
         entered.append(generation.topology_version)
         if generation.topology_version < last:
-            end_s = time.perf_counter() + 0.5e-3
+            end_s = time.perf_counter() + rng.random() * 8e-3
             while time.perf_counter() < end_s:
                 pass
             raise OSError("at about the same time")
@@ -394,6 +392,7 @@ def test_aborts_at_any_moment_end_in_a_barrier_or_in_a_finished_block(agent: Cal
     train()
     assert entered == sorted(set(entered))
     assert entered[-1] == last
+    wait_until(lambda: a.kinds()[-1] == "block_finished")
     barriers = [m["topology_version"] for m in a.seen if m["type"] == "at_barrier"]
     assert barriers == list(range(1, last)), "one barrier for each generation, in order"
     faults = sum(m["type"] == "block_faulted" for m in a.seen)

@@ -6,34 +6,13 @@ import time
 
 import pytest
 
-from worker_link.strike import RestartRequested, StrikeGate
+from worker_link.strike import RestartRequested, StrikeGate, call_inside
 
 
-def leave(gate: StrikeGate) -> int:
-    """As the block does it: until it returns."""
-    landed = 0
-    while True:
-        try:
-            gate.leave()
-            return landed
-        except RestartRequested:
-            landed += 1
-
-
-def run_struck(gate: StrikeGate, version: int, work_s: float) -> bool:
-    """Whether a strike landed inside."""
-    struck = False
-    try:
-        try:
-            gate.enter(version)
-            end_s = time.perf_counter() + work_s
-            while time.perf_counter() < end_s:
-                pass
-        except RestartRequested:
-            struck = True
-    except RestartRequested:
-        struck = True
-    return bool(leave(gate)) or struck
+def work(seconds: float) -> None:
+    end_s = time.perf_counter() + seconds
+    while time.perf_counter() < end_s:
+        pass
 
 
 def test_a_strike_never_lands_behind_the_gate() -> None:
@@ -60,7 +39,7 @@ def test_a_strike_never_lands_behind_the_gate() -> None:
     try:
         for version in range(1, 5001):
             going.set()
-            landed += run_struck(gate, version, 50e-6)
+            landed += not call_inside(gate, version, lambda: work(50e-6)).returned
             for _ in range(20):  # would raise here
                 pass
     finally:
@@ -75,10 +54,10 @@ def test_an_abort_before_the_entry_is_found_at_the_entry() -> None:
     assert gate.abort(3) is False
     with pytest.raises(RestartRequested):
         gate.enter(3)
-    leave(gate)
+    gate.leave()
     gate.enter(4)
     assert gate.strike(3) is False, "an order about an older version does not touch the newer one"
-    leave(gate)
+    gate.leave()
 
 
 def test_code_that_swallows_the_first_strike_is_struck_again() -> None:
@@ -108,7 +87,7 @@ def test_code_that_swallows_the_first_strike_is_struck_again() -> None:
                     raise
     except RestartRequested:
         pass  # the second strike, which the code above lets through
-    leave(gate)
+    gate.leave()
     thread.join()
     assert strikes == 2
     assert gate.strike(1) is False

@@ -22,6 +22,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
+from worker_link import strike
 from worker_link.block_channel import BlockChannel, ChannelLost
 from worker_link.block_fault import fault_report, tell
 from worker_link.block_hooks import Hook, Hooks
@@ -29,7 +30,7 @@ from worker_link.block_messages import AtBarrier, BlockEntered, BlockFinished
 from worker_link.generation import Generation, generation_of, put_in_place
 from worker_link.process_link import process_link
 from worker_link.store_wait import wait_for_store
-from worker_link.strike import RestartRequested, StrikeGate
+from worker_link.strike import StrikeGate, call_inside
 from worker_link.torch_abort import abort_process_groups
 
 BARRIER_S_MAX = 3_600.0
@@ -38,6 +39,7 @@ PHALANX_BARRIER_WAIT_S to change it."""
 STORE_WAIT_S_MAX = 2.0
 """A survivor is ready before a replaced rank 0 has opened its store; knocking too early costs half a second."""
 
+_OWN_FILES = (__file__, strike.__file__)
 R = TypeVar("R")
 
 _gate = StrikeGate()
@@ -101,55 +103,25 @@ def _run(call: Callable[[Generation], R], hooks: Hooks) -> R:
             return call(generation)
         had_group = False
         while True:
-            outcome = _call(call, generation, wait_for_rank_0=had_group)
-            if isinstance(outcome, _Returned):
+            outcome = call_inside(_gate, generation.topology_version, _work(call, generation, after_a_group=had_group))
+            if isinstance(outcome.error, KeyboardInterrupt | SystemExit):
+                raise outcome.error
+            if outcome.returned and _gate.aborted_version < generation.topology_version:
                 _say_finished(channel, generation)
                 return outcome.value  # type: ignore[no-any-return]
-            generation, had_group = _come_back(channel, hooks, generation, outcome)
+            # A result of a generation that was aborted meanwhile is done again with the others.
+            generation, had_group = _come_back(channel, hooks, generation, outcome.error)
     finally:
         _running.release()
 
 
-class _Returned:
-    """The function came to its end."""
+def _work(call: Callable[[Generation], Any], generation: Generation, *, after_a_group: bool) -> Callable[[], Any]:
+    def work() -> Any:
+        if after_a_group:
+            wait_for_store(os.environ, wait_s_max=STORE_WAIT_S_MAX)
+        return call(generation)
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-def _call(
-    call: Callable[[Generation], Any], generation: Generation, *, wait_for_rank_0: bool
-) -> _Returned | BaseException | None:
-    """Call the function between the gate's posts.
-
-    Returns:
-        Its result, the exception that it raised, or None when it was struck out. A strike may land anywhere until
-        `leave` has returned, also in the handlers here.
-    """
-    outcome: _Returned | BaseException | None = None
-    try:
-        try:
-            _gate.enter(generation.topology_version)
-            if wait_for_rank_0:
-                wait_for_store(os.environ, wait_s_max=STORE_WAIT_S_MAX)
-            outcome = _Returned(call(generation))
-        except RestartRequested:
-            outcome = None
-        except BaseException as error:  # noqa: BLE001  sorted below
-            outcome = error
-    except RestartRequested:
-        # It landed in a handler above; what the handler had found still counts.
-        pass
-    while True:
-        try:
-            _gate.leave()
-            break
-        except RestartRequested:
-            # It landed in `leave`, which is safe to repeat.
-            continue
-    if isinstance(outcome, KeyboardInterrupt | SystemExit):
-        raise outcome
-    return outcome
+    return work
 
 
 def _come_back(
@@ -165,9 +137,9 @@ def _come_back(
     try:
         if error is not None and _gate.aborted_version < version:
             # Else somebody else failed first, and this exception is what it looks like from here.
-            tell(error, own_file=__file__)
+            tell(error, own_files=_OWN_FILES)
             step = None if link is None else link.last_step
-            channel.send(fault_report(version, error, step, own_file=__file__))
+            channel.send(fault_report(version, error, step, own_files=_OWN_FILES))
         hooks.abort_once(version)
         if error is not None:
             # The frames hold the model and the process groups of the broken generation, and would keep them alive.

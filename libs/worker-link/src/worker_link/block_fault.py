@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Collection
 from types import TracebackType
 
 from worker_link.block_messages import (
@@ -16,16 +17,16 @@ from worker_link.frames import FrameTooLarge, encode
 from worker_link.messages import to_wire
 
 
-def tell(error: BaseException, *, own_file: str) -> None:
+def tell(error: BaseException, *, own_files: Collection[str]) -> None:
     """Write the traceback to stderr, as an uncaught exception would, without the frames of the block itself."""
-    lines = traceback.format_exception(type(error), error, _users_frames(error, own_file))
+    lines = traceback.format_exception(type(error), error, _users_frames(error, own_files))
     sys.stderr.write("worker_link: an exception left the re-executable block\n" + "".join(lines))
     sys.stderr.flush()
 
 
-def fault_report(version: int, error: BaseException, step: int | None, *, own_file: str) -> BlockFaulted:
+def fault_report(version: int, error: BaseException, step: int | None, *, own_files: Collection[str]) -> BlockFaulted:
     """The message for the agent; its traceback is cut until it fits a frame."""
-    text = "".join(traceback.format_exception(type(error), error, _users_frames(error, own_file)))
+    text = "".join(traceback.format_exception(type(error), error, _users_frames(error, own_files)))
     length = CALLSTACK_LENGTH_MAX
     while True:
         report = BlockFaulted(
@@ -48,9 +49,9 @@ def shown(error: BaseException) -> str:
     return f"{type(error).__name__}: {_message(error)}"[:512]
 
 
-def _users_frames(error: BaseException, own_file: str) -> TracebackType | None:
+def _users_frames(error: BaseException, own_files: Collection[str]) -> TracebackType | None:
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == own_file:
+    while trace is not None and trace.tb_frame.f_code.co_filename in own_files:
         trace = trace.tb_next
     return trace
 

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 _SYMBOL = ("PyThreadState_SetAsyncExc", ctypes.pythonapi)
 _set_async_exc = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_ulong, ctypes.py_object)(_SYMBOL)
@@ -89,3 +92,49 @@ class StrikeGate:
         assert self._thread_id is not None, "an open gate has a thread"
         _set_async_exc(self._thread_id, RestartRequested)
         return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a call inside the gate ended: with a value, by an exception of its own, or (neither) struck out."""
+
+    returned: bool = False
+    value: Any = None
+    error: BaseException | None = None
+
+
+STRUCK_OUT = Outcome()
+
+
+def call_inside(gate: StrikeGate, version: int, function: Callable[[], Any]) -> Outcome:
+    """Call a function between the gate's posts; when this returns, no strike is on its way.
+
+    A strike may land at any check of the interpreter until the gate is closed, also in the handlers of `_call_inside`.
+    Strikes for one version are at least a second apart, so a second one cannot land in the handler here.
+    """
+    try:
+        return _call_inside(gate, version, function)
+    except RestartRequested:
+        gate.leave()
+        return STRUCK_OUT
+
+
+def _call_inside(gate: StrikeGate, version: int, function: Callable[[], Any]) -> Outcome:
+    outcome = STRUCK_OUT
+    try:
+        try:
+            gate.enter(version)
+            outcome = Outcome(returned=True, value=function())
+        except RestartRequested:
+            outcome = STRUCK_OUT
+        except BaseException as error:  # noqa: BLE001  sorted by the caller
+            outcome = Outcome(error=error)
+    except RestartRequested:
+        # It landed in a handler above; what the handler had found still counts.
+        pass
+    try:
+        gate.leave()
+    except RestartRequested:
+        # It landed in `leave`, which is safe to repeat.
+        gate.leave()
+    return outcome
