@@ -64,8 +64,7 @@ GARBAGE = {
     "phx.evt.recovery.planned.v1.audited.job": (b"{not json", "Invalid JSON"),
     "phx.cmd.gang.start_workers.v1.audited.job": (b"\xff\xfe", "Invalid JSON"),
     "phx.cmd.gang.blow_up.v1.audited.job": (b"{}", "cmd.gang.blow_up.v1' is not registered"),
-    "phx.ask.riddle.asked.v1.audited.k": (b"?", "nobody answers 'riddle'"),
-    "phx.rubbish": (b"", "is not phx.<kind>"),
+    "phx.go.rubbish": (b"", "is not phx.<kind>"),
 }
 
 

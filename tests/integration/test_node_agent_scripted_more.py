@@ -13,6 +13,7 @@ from scripted_planner import ScriptedPlanner
 from fault_contracts import agent as reports
 from fault_contracts.recovery import JobOutcome
 from phalanx_cli.stack.nats_server import NatsServer
+from worker_link.process_tree import read_process
 
 pytestmark = pytest.mark.integration
 
@@ -27,7 +28,9 @@ def agent(tmp_path: Path, url: str, name: str, script: str, *flags: str, node: s
 
 
 def gone(pids: tuple[int, ...]) -> bool:
-    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    """Ended: gone, or a zombie that init has not collected yet."""
+    rows = [read_process(pid) for pid in pids]
+    return not any(row is not None and row.alive for row in rows)
 
 
 @pytest.mark.asyncio
@@ -141,7 +144,7 @@ async def test_an_agent_killed_without_order_leaves_no_rank_and_its_next_life_ow
             started = await planner.wait_for(reports.WorkersStarted)
             node.signal(signal.SIGKILL)
             await node.exit_code()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(15):
             while not gone(started.pids):  # noqa: ASYNC110 - the kernel tells nobody when strangers end
                 await asyncio.sleep(0.02)
         async with agent(tmp_path, nats_server.url, unique_name, DEAF):

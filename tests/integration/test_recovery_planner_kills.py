@@ -91,4 +91,7 @@ async def test_planner_killed_at(place: str, nats_server: NatsServer, unique_nam
             assert agent.stored(StopWorkers) == [1]
         assert gang.restart_count == 1
         assert gang.nodes == ("a", "b")
+        async with asyncio.timeout(LIMIT_S):
+            while "service_ready" not in heir.log():  # noqa: ASYNC110 - a process that starts up is not told to end
+                await asyncio.sleep(0.05)
         assert heir.end() == 0

@@ -14,7 +14,7 @@ from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 
 from fault_contracts.registry import Stream, stream_spec
-from fault_contracts.subjects import ROOT, encode_token
+from fault_contracts.subjects import ROOT, Kind, encode_token
 from service_kit.audit import AUDITED, passing_problem, stored_problem
 from service_kit.cancellation import cancel_all
 from service_kit.delivery import GiveUp
@@ -38,6 +38,10 @@ AT_ONCE = 32
 PASSING_MAX = 4_096
 """Passing messages that wait for a look; beyond it they are dropped and counted (slow consumer)."""
 
+PASSING_KINDS = tuple(kind for kind in Kind if kind is not Kind.ASK)
+"""Questions are left alone: a subscription of ours would be somebody who listens, so the server could no longer tell
+the planner that nobody does, which is how a lost agent is noticed."""
+
 log = get_logger(__name__)
 
 
@@ -51,7 +55,7 @@ class Auditor:
         self._dead_letters = dead_letters
         self._waiting: deque[Msg] = deque()
         self._pumps: list[PullPump] = []
-        self._passing: Subscription | None = None
+        self._passing: list[Subscription] = []
         self._stopping = False
         self._working: asyncio.Task[None] | None = None
 
@@ -75,15 +79,17 @@ class Auditor:
             pump = PullPump(self._connection, stream=stream, consumer=durable, on_message=self._take, ensure=ensure)
             self._pumps.append(pump)
             await pump.start()
-        self._passing = await self._connection.client.subscribe(
-            f"{ROOT}.>", queue=durable, cb=self._on_passing, pending_msgs_limit=PASSING_MAX
-        )
+        for kind in PASSING_KINDS:
+            passing = await self._connection.client.subscribe(
+                f"{ROOT}.{kind}.>", queue=durable, cb=self._on_passing, pending_msgs_limit=PASSING_MAX
+            )
+            self._passing.append(passing)
 
     async def stop(self) -> None:
         """What has not been looked at comes again after ack_wait, to whoever audits then."""
         self._stopping = True
-        if self._passing is not None:
-            await self._connection.end_subscription(self._passing)
+        for passing in self._passing:
+            await self._connection.end_subscription(passing)
         await asyncio.gather(*(pump.stop() for pump in self._pumps))
         if self._working is not None:
             await cancel_all([self._working])
