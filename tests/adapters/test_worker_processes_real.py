@@ -215,3 +215,24 @@ async def test_folder_and_syntax_error_behave_as_in_python(tmp_path: Path, sourc
         assert broken.stderr_tail[0] == f'  File "{tmp_path / "train.py"}", line 1'
         assert broken.error is not None
         assert broken.error.type == "SyntaxError"
+
+
+@pytest.mark.asyncio
+async def test_a_traceback_that_the_script_had_caught_does_not_explain_a_kill(
+    tmp_path: Path, source: WorkerSource
+) -> None:
+    async with rig(tmp_path, source) as r:
+        script = """
+            import sys, time, traceback
+            try:
+                raise RuntimeError("Connection closed by peer")
+            except RuntimeError:
+                traceback.print_exc()
+            print("up", flush=True)
+            time.sleep(600)
+        """
+        handle = await r.workers.start(r.spec(r.script(script)))
+        assert await r.text_of(r.stdout(0), "up")
+        os.kill(handle.pid, signal.SIGKILL)
+        ended = await r.next_exit()
+        assert (ended.signal, ended.error) == (signal.SIGKILL, None)

@@ -185,3 +185,21 @@ async def test_many_starts_leave_no_descriptor_behind(tmp_path: Path, source: Wo
         for _ in range(5):
             await once()
         assert count() == before
+
+
+@pytest.mark.asyncio
+async def test_a_rank_that_died_just_before_the_stop_counts_as_a_death(tmp_path: Path, source: WorkerSource) -> None:
+    """Its status is still on its way: who killed it is what the judge wants to know."""
+    async with rig(tmp_path, source) as r:
+        script = r.script("import time; print('up', flush=True); time.sleep(600)")
+        dead, sibling = [await r.workers.start(r.spec(script, rank=rank)) for rank in (0, 1)]
+        assert await r.text_of(r.stdout(0), "up")
+        assert await r.text_of(r.stdout(1), "up")
+        os.kill(dead.pid, signal.SIGKILL)
+        row = read_process(dead.pid)
+        while row is not None and row.alive:  # no await: the agent has heard nothing when it stops them
+            row = read_process(dead.pid)
+        outcome = await r.workers.stop([dead, sibling], grace_s=2.0)
+        by_rank = {ended.handle.rank: ended for ended in outcome.exits}
+        assert (by_rank[Rank(0)].requested, by_rank[Rank(0)].signal) == (False, signal.SIGKILL)
+        assert by_rank[Rank(1)].requested

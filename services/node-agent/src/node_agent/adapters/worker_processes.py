@@ -153,6 +153,8 @@ class ProcessWorkers:
         record.output.drain()
         status = record.status if record.status is not None else ExitStatus()
         tail = record.output.stderr.tail()
+        # No exception ends a process by SIGKILL: a traceback above it was of something that the script had caught.
+        traceback_lines = () if status.signal == signal.SIGKILL else tail
         oom = self._oom.judge(record.handle.pid) if status.signal == signal.SIGKILL else _no_oom(status)
         record.exit = WorkerExit(
             handle=record.handle,
@@ -165,7 +167,7 @@ class ProcessWorkers:
             ran_s=self._clock.monotonic_s() - record.started_monotonic_s,
             max_rss_bytes=status.max_rss_bytes,
             exited_at=self._clock.now(),
-            error=read_worker_error(record.spec.files.error, tail) if status.exit_code != 0 else None,
+            error=None if status.exit_code == 0 else read_worker_error(record.spec.files.error, traceback_lines),
             stderr_tail=tail,
             status_reason=reason,
         )
@@ -187,7 +189,8 @@ class ProcessWorkers:
         records = [r for h in handles if (r := self._records.get(h.pid)) is not None and r.handle == h]
         for record in records:
             if record.exit is None:
-                record.stopping = True
+                # One that is dead already, and whose status is on its way, was not ended by us: it is evidence.
+                record.stopping = record.stopping or record.is_alive()
                 record.send(first_signal)
                 # A stopped process (SIGSTOP) takes no signal but SIGKILL until it is continued.
                 record.send(signal.SIGCONT)

@@ -11,6 +11,7 @@ from node_agent.adapters.nursery import ExitStatus
 from node_agent.adapters.process_sweep import Prey
 from node_agent.adapters.worker_output import RankOutput
 from node_agent.application.ports import WorkerExit, WorkerHandle, WorkerSpec
+from worker_link.process_tree import read_process
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,6 +41,11 @@ class WorkerRecord:
         except ProcessLookupError:
             return False
         return True
+
+    def is_alive(self) -> bool:
+        """Asked of the kernel: a zombie whose status nobody has told yet is dead."""
+        row = read_process(self.handle.pid)
+        return row is not None and row.alive and row.start_ticks == self.handle.start_ticks
 
     def prey(self) -> Prey:
         """As the sweep wants it."""

@@ -20,7 +20,8 @@ _TAIL_MAX = 50
 _TAIL_LINE_MAX = 2_000
 """50 lines of this stay far below the bus's limit of 1 MB a message."""
 
-_WATCHED = (AgentPhase.RUNNING, AgentPhase.FAULTED)
+_WATCHED = (AgentPhase.RUNNING, AgentPhase.FAULTED, AgentPhase.STOPPING)
+"""STOPPING too: a rank that was dead when the stop began may be the cause of it all."""
 
 
 class ExitObserver:
@@ -49,7 +50,8 @@ class ExitObserver:
                 assert step.ordinal is not None, "a failure is counted"
                 self._failed(ended, step.ordinal)
             case EndKind.ALL_COMPLETED:
-                self._completed()
+                if life.phase is not AgentPhase.STOPPING:  # a gang that is being stopped does not complete
+                    self._completed()
 
     def _failed(self, ended: WorkerExit, ordinal: int) -> None:
         life = self._life
@@ -74,7 +76,8 @@ class ExitObserver:
             ),
             urgent=True,
         )
-        life.advance(AgentEvent.RANK_FAILED)
+        if life.phase is not AgentPhase.STOPPING:
+            life.advance(AgentEvent.RANK_FAILED)
         if ordinal == 0:
             life.first_failure = ended
         self._announcer.say(_death_line(ended, step))

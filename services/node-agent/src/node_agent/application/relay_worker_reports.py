@@ -60,6 +60,7 @@ class WorkerReportRelay:
                 step=message.step,
                 path=message.path,
                 kind=message.kind or "model",
+                writers=message.writers or None,
                 saved_at=self._clock.now(),
             )
         )
