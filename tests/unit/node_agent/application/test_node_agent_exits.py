@@ -95,3 +95,21 @@ async def test_an_unknown_status_is_a_failure_and_stays_unknown(tmp_path: Path) 
     told = next(r for r in await node.reports_from() if isinstance(r, WorkerExited))
     assert (told.exit.exit_code, told.exit.signal, told.exit.oom_kill) == (None, None, OomKill.UNKNOWN)
     assert any("unknown" in line for line in node.said)
+
+
+async def test_a_rank_that_was_dead_when_the_stop_began_is_told_as_a_death(tmp_path: Path) -> None:
+    node = await started(tmp_path)
+    node.life.phase = AgentPhase.STOPPING
+    node.processes.end(1, signal=9)
+    told = next(r for r in await node.reports_from() if isinstance(r, WorkerExited))
+    assert (told.exit.rank, told.exit.signal) == (1, 9)
+    assert node.life.phase is AgentPhase.STOPPING, "the stop goes on"
+
+
+async def test_a_gang_that_is_being_stopped_does_not_complete(tmp_path: Path) -> None:
+    node = await started(tmp_path)
+    node.life.phase = AgentPhase.STOPPING
+    node.processes.end(0, exit_code=0)
+    node.processes.end(1, exit_code=0)
+    assert not [r for r in await node.reports_from() if isinstance(r, WorkersCompleted)]
+    assert node.life.phase is AgentPhase.STOPPING

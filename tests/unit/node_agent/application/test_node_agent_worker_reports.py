@@ -72,9 +72,9 @@ async def test_each_generation_has_its_own_first_step_and_old_workers_do_not_cou
 async def test_checkpoints_carry_the_rank_of_the_process_that_speaks(tmp_path: Path) -> None:
     node = Node(tmp_path, node_id="n1")
     await node.obey(start())
-    node.relay.on_checkpoint(handles(node)[1], CheckpointSaved(step=50, path="/c/50"))
+    node.relay.on_checkpoint(handles(node)[1], CheckpointSaved(step=50, path="/c/50", writers=4))
     [told] = [r for r in await node.reports_from() if isinstance(r, CheckpointReported)]
-    assert (told.rank, told.step, told.path, told.kind) == (3, 50, "/c/50", "model")
+    assert (told.rank, told.step, told.path, told.kind, told.writers) == (3, 50, "/c/50", "model", 4)
 
 
 async def test_labels_are_passed_on(tmp_path: Path) -> None:
