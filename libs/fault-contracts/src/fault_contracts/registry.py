@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fault_contracts import agent, commands, dead_letter, faults, health, recovery
+from fault_contracts import agent, commands, dead_letter, faults, health, rank_faults, recovery
 from fault_contracts.payload import Payload
 from fault_contracts.subjects import Kind, Subject, pattern
 
@@ -149,6 +149,7 @@ MESSAGES: tuple[MessageSpec, ...] = (
     _evt(agent.AgentHeartbeat, "beat", "agent_heartbeat", "node_id", _AGENT, (_PLANNER,), None),
     _from_agent(agent.AgentLeft, "left", _PLANNER),
     _from_agent(agent.WorkerExited, "worker_exited", _INGEST, _PLANNER),
+    _from_agent(rank_faults.RanksFaulted, "ranks_faulted", _INGEST, _PLANNER),
     _from_agent(agent.WorkersStopped, "workers_stopped", _PLANNER),
     _from_agent(agent.WorkersStarted, "workers_started", _PLANNER),
     _from_agent(agent.WorkersCompleted, "workers_completed", _PLANNER),
