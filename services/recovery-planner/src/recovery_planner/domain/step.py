@@ -19,11 +19,12 @@ from fault_contracts.agent import (
 from fault_contracts.faults import FaultClassified
 from fault_contracts.payload import Reason
 from recovery_planner.domain import membership, verdict, worker_reports
-from recovery_planner.domain.checkpoint import CheckpointHistory
+from recovery_planner.domain.checkpoint_history import CheckpointHistory
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.gang import Gang
 from recovery_planner.domain.membership import AgentLost
 from recovery_planner.domain.policy import Policy
+from recovery_planner.domain.rank_labels import RanksLabelled, ranks_labelled
 from recovery_planner.domain.settle import settle
 
 
@@ -44,6 +45,7 @@ Event = (
     | StepReported
     | CommandRefused
     | FaultClassified
+    | RanksLabelled
     | DeadlineExpired
 )
 
@@ -111,6 +113,8 @@ def step(
             worker_reports.command_refused(draft, event)
         case FaultClassified():
             verdict.fault_classified(draft, event)
+        case RanksLabelled():
+            ranks_labelled(draft, event)
         case DeadlineExpired():
             pass
     settle(draft)
