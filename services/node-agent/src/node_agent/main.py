@@ -19,6 +19,8 @@ from pydantic import ValidationError
 from fault_contracts.envelope import derived_id
 from node_agent.adapters.agent_folder import AgentFolder, folder_name, make_log_dir, take_agent_folder
 from node_agent.adapters.announcer import TerminalAnnouncer
+from node_agent.adapters.checkpoint_files import LocalCheckpointFiles
+from node_agent.adapters.checkpoint_folder import WatchedFolder
 from node_agent.adapters.command_journal import SqliteCommandJournal
 from node_agent.adapters.free_port import ReservedPort
 from node_agent.adapters.launch_options import LaunchOptions
@@ -33,6 +35,7 @@ from node_agent.application.agent_life import AgentIdentity, AgentLife, JobProgr
 from node_agent.application.attend_job import JobAttendance
 from node_agent.application.block_reports import BlockReports
 from node_agent.application.catch_up import CatchUp
+from node_agent.application.discover_checkpoints import CheckpointDiscovery
 from node_agent.application.end_job import JobEnd
 from node_agent.application.leave_job import Leave
 from node_agent.application.obey_commands import CommandIntake
@@ -44,6 +47,7 @@ from node_agent.application.restart_in_place import InPlaceRestart
 from node_agent.application.start_workers import WorkerStart
 from node_agent.application.stop_in_process import InProcessStop
 from node_agent.application.stop_workers import WorkerStop
+from node_agent.application.watch_checkpoint_folder import CheckpointFolderWatch
 from node_agent.domain.job_end import ExitCode
 from node_agent.domain.worker_env import base_env
 from node_agent.settings import AgentSettings
@@ -121,9 +125,10 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     stack.push_async_callback(outbox.close)
     outgoing = Outgoing(life.identity, clock, outbox)
     blocks = BlockReports(life, outgoing, clock, announcer)
-    worker_socket = WorkerSocket(
-        owner_of=processes.owner_of, reports=WorkerReportRelay(life, outgoing, clock, announcer, blocks)
-    )
+    files = LocalCheckpointFiles(cwd=life.program.cwd)
+    checkpoints = CheckpointDiscovery(life, outgoing, clock, announcer, files, level=options.checkpoints.level)
+    relay = WorkerReportRelay(life, outgoing, clock, announcer, blocks, checkpoints)
+    worker_socket = WorkerSocket(owner_of=processes.owner_of, reports=relay)
     stack.push_async_callback(worker_socket.close)
     await worker_socket.start()
     env = {**life.program.base_env, "PHALANX_WORKER_SOCKET": str(worker_socket.path)}
@@ -132,6 +137,7 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     leave = Leave(life, processes, announcer, shutdown_timeout_s=options.shutdown_timeout_s)
     for number in options.signals:
         asyncio.get_running_loop().add_signal_handler(number, leave.on_signal, number)
+    await _watch_checkpoints(options, life, checkpoints, announcer, stack)
     # Beside the connection: the import of torch takes seconds, and so may a bus that starts as we do.
     preparing = asyncio.create_task(_prepare(processes, env, announcer))
     stack.callback(preparing.cancel)
@@ -149,10 +155,32 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     try:
         return await attendance.attend()
     finally:
+        await checkpoints.drain(settings.outbox_drain_s)
         await outgoing.drain()
         await outbox.drain(settings.outbox_drain_s)
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
+
+
+async def _watch_checkpoints(
+    options: LaunchOptions,
+    life: AgentLife,
+    checkpoints: CheckpointDiscovery,
+    announcer: TerminalAnnouncer,
+    stack: AsyncExitStack,
+) -> None:
+    """Look what lies in the folder before anybody writes there, then go on looking until the run ends."""
+    asked = options.checkpoints
+    if asked.folder is None:
+        return
+    folder = WatchedFolder(life.program.cwd / asked.folder, asked.pattern)
+    watch = CheckpointFolderWatch(life, checkpoints, folder, SystemClock(), announcer, level=asked.level)
+    life.checkpoint_found = await watch.find_before()
+    if life.checkpoint_found is not None:
+        found = life.checkpoint_found
+        announcer.say(f"found a checkpoint of step {found.step} from before this job: {found.path}")
+    watching = asyncio.create_task(watch.run())
+    stack.callback(watching.cancel)
 
 
 async def _control(

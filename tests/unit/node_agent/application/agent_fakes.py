@@ -18,6 +18,7 @@ from fault_contracts.recovery import JobOutcome, NodeAssignment, RecoveryLevel
 from node_agent.adapters.command_journal import SqliteCommandJournal
 from node_agent.application.agent_life import AgentIdentity, AgentLife, JobProgram
 from node_agent.application.block_reports import BlockReports
+from node_agent.application.discover_checkpoints import CheckpointDiscovery
 from node_agent.application.end_job import JobEnd
 from node_agent.application.leave_job import Leave
 from node_agent.application.obey_commands import CommandIntake
@@ -40,6 +41,7 @@ from node_agent.application.start_workers import WorkerStart
 from node_agent.application.stop_in_process import InProcessStop
 from node_agent.application.stop_workers import WorkerStop
 from node_agent.domain.agent_state import AgentEvent
+from node_agent.domain.checkpoint_check import CheckLevel, PathFacts, PathKind
 from training_topology.identity import Rank
 from worker_link.block_messages import BlockOrder
 
@@ -51,6 +53,8 @@ class HandClock:
     """Moves when the test says."""
 
     at_s: float = 0.0
+    ticks: bool = False
+    """Sleeping takes time."""
 
     def now(self) -> datetime:
         return T0 + timedelta(seconds=self.at_s)
@@ -59,6 +63,7 @@ class HandClock:
         return self.at_s
 
     async def sleep(self, duration_s: float) -> None:
+        self.at_s += duration_s if self.ticks else 0.0
         await asyncio.sleep(0)
 
 
@@ -147,6 +152,22 @@ class FakeLine:
         pass  # the fake knows ranks, not generations
 
 
+@dataclass
+class FakeCheckpointFiles:
+    """Paths that are there, with a list of looks each; the last one stays. Everything else is missing."""
+
+    looks: dict[str, list[PathFacts]] = field(default_factory=dict)
+    asked: list[tuple[str, CheckLevel, int | None]] = field(default_factory=list)
+
+    def is_elsewhere(self, path: str) -> bool:
+        return path.startswith("s3://")
+
+    async def look(self, path: str, level: CheckLevel, *, pid: int | None) -> PathFacts:
+        self.asked.append((path, level, pid))
+        found = self.looks.get(path, [PathFacts(kind=PathKind.MISSING)])
+        return found.pop(0) if len(found) > 1 else found[0]
+
+
 class ListOutbox:
     """Keeps envelopes in order."""
 
@@ -206,7 +227,11 @@ class Node:
         self.blocks = BlockReports(self.life, self.outgoing, self.clock, self)
         self.announced = 0
         self.blocks.announce = self.on_announced
-        self.relay = WorkerReportRelay(self.life, self.outgoing, self.clock, self, self.blocks)
+        self.files = FakeCheckpointFiles()
+        self.checkpoints = CheckpointDiscovery(
+            self.life, self.outgoing, self.clock, self, self.files, level=CheckLevel.NONE
+        )
+        self.relay = WorkerReportRelay(self.life, self.outgoing, self.clock, self, self.blocks, self.checkpoints)
         self.leave = Leave(self.life, self.processes, self, shutdown_timeout_s=30.0)
         self.intake = CommandIntake(
             self.life, self.journal, self.start, self.stop, self.end, self.outgoing, self.clock, self

@@ -1,4 +1,4 @@
-"""A whole checkpoint is the greatest step that every required rank confirmed in every part, and nothing pushes it out."""
+"""The greatest step that every required rank confirmed in every part wins, and nothing pushes it out."""
 
 import random
 from collections.abc import Iterable

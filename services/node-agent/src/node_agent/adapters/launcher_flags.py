@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from pydantic import ValidationError
 
 from fault_contracts.agent import JobSpec
+from node_agent.adapters.checkpoint_flags import add_checkpoint_flags, read_checkpoints
 from node_agent.adapters.launch_options import (
     BadOption,
     LaunchOptions,
@@ -94,6 +95,7 @@ def _parser(prog: str) -> _Parser:
     _flag(restarts, "signals-to-handle", default="SIGTERM,SIGINT,SIGHUP,SIGQUIT", metavar="NAMES", help="that stop it")
     _switch(restarts, "no-standby", "spawn workers instead of forking them from a prepared process: slower")
     _flag(restarts, "preload", action="append", metavar="MODULE", help="import before forking, as torch is; repeatable")
+    add_checkpoint_flags(parser, _flag)
     _add_meeting(parser.add_argument_group("meeting of the nodes"))
     _add_output(parser.add_argument_group("output"))
     _add_ignored(parser.add_argument_group("accepted for torchrun's sake, without effect"))
@@ -164,6 +166,8 @@ def parse_launch(argv: Sequence[str], environ: Mapping[str, str], *, prog: str =
 
 def check_program(options: LaunchOptions, cwd: Path) -> str:
     """What is wrong with the program, as a sentence; empty when it can be run. A module shows it when it starts."""
+    if problem := options.checkpoints.problem(cwd):
+        return problem
     path = cwd / options.program
     match options.kind:
         case ProgramKind.MODULE:
@@ -237,6 +241,7 @@ def _options(given: argparse.Namespace, environ: Mapping[str, str]) -> LaunchOpt
         shutdown_timeout_s=given.shutdown_timeout,
         standby=not given.no_standby,
         preload=tuple(given.preload or ()),
+        checkpoints=read_checkpoints(given),
         notes=tuple(
             sentence.format(getattr(given, dest)) for dest, sentence in _IGNORED.items() if getattr(given, dest)
         ),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fault_contracts.agent import AgentPhase, JobSpec
+from fault_contracts.checkpoints import CheckpointRef
 from fault_contracts.commands import StartWorkers
 from node_agent.application.ports import ProgramKind, RankFiles, TerminalCopy, WorkerExit, WorkerHandle
 from node_agent.domain.agent_state import TRANSITIONS, AgentEvent, Transition, step
@@ -70,6 +71,7 @@ class AgentLife:
         block_news: set when `blocks` changed; whoever waits for the barrier clears it.
         in_process: the in-process table holds: every rank of this node has announced its block.
         first_failure: the exit that broke the newest group that broke.
+        checkpoint_found: what lay in the watched folder before the job began.
         leaving: a signal told the agent to go; whoever waits for something in order to start ranks gives up.
         exit_code: how `phalanx run` will end, once it is known; `ended` tells when.
         farewell: why it ends, for AgentLeft.
@@ -89,6 +91,7 @@ class AgentLife:
     block_news: asyncio.Event = field(default_factory=asyncio.Event)
     in_process: bool = False
     first_failure: WorkerExit | None = None
+    checkpoint_found: CheckpointRef | None = None
     leaving: asyncio.Event = field(default_factory=asyncio.Event)
     exit_code: ExitCode | int | None = None
     farewell: str = ""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from fault_contracts.agent import CheckpointReported, RankLabelsReported, StepReported
+from fault_contracts.agent import RankLabelsReported, StepReported
 from node_agent.application.agent_life import AgentLife
 from node_agent.application.block_reports import BlockReports
 from node_agent.application.control_ports import Announcer
+from node_agent.application.discover_checkpoints import CheckpointDiscovery
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.ports import WorkerHandle
 from service_kit.ports import Clock
@@ -24,9 +25,16 @@ class WorkerReportRelay:
     """application.ports.WorkerReports for the launcher."""
 
     def __init__(
-        self, life: AgentLife, outgoing: Outgoing, clock: Clock, announcer: Announcer, blocks: BlockReports
+        self,
+        life: AgentLife,
+        outgoing: Outgoing,
+        clock: Clock,
+        announcer: Announcer,
+        blocks: BlockReports,
+        checkpoints: CheckpointDiscovery,
     ) -> None:
         self._life = life
+        self._checkpoints = checkpoints
         self._blocks = blocks
         self._outgoing = outgoing
         self._clock = clock
@@ -57,18 +65,14 @@ class WorkerReportRelay:
 
     def on_checkpoint(self, handle: WorkerHandle, message: CheckpointSaved) -> None:
         """Pass on one rank's confirmation. One of an older generation still names a durable file, so it counts."""
-        self._outgoing.send(
-            CheckpointReported(
-                node_id=self._life.identity.node_id,
-                job_id=self._life.identity.job_id,
-                topology_version=message.topology_version or handle.topology_version,
-                rank=handle.rank,
-                step=message.step,
-                path=message.path,
-                kind=message.kind or "model",
-                writers=message.writers or None,
-                saved_at=self._clock.now(),
-            )
+        self._checkpoints.confirm(
+            handle.rank,
+            step=message.step,
+            path=message.path,
+            source="worker_link",
+            kind=message.kind or "model",
+            writers=message.writers or None,
+            topology_version=message.topology_version or handle.topology_version,
         )
 
     def on_labels(self, handle: WorkerHandle, message: RankLabels) -> None:
