@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from signal import SIGHUP
 
 from pydantic import ValidationError
 
@@ -24,6 +25,7 @@ from node_agent.adapters.evidence_folder import EvidenceFolders
 from node_agent.adapters.free_port import ReservedPort
 from node_agent.adapters.launch_options import LaunchOptions
 from node_agent.adapters.launcher_flags import check_program, parse_launch
+from node_agent.adapters.log_watch import log_watch, on_hangup
 from node_agent.adapters.own_address import own_address
 from node_agent.adapters.standby import DEFAULT_PRELOAD
 from node_agent.adapters.terminal import Terminal
@@ -128,9 +130,8 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     stack.push_async_callback(outbox.close)
     outgoing = Outgoing(life.identity, clock, outbox)
     blocks = BlockReports(life, outgoing, clock, announcer)
-    worker_socket = WorkerSocket(
-        owner_of=processes.owner_of, reports=WorkerReportRelay(life, outgoing, clock, announcer, blocks)
-    )
+    relay = WorkerReportRelay(life, outgoing, clock, announcer, blocks)
+    worker_socket = WorkerSocket(owner_of=processes.owner_of, reports=relay)
     stack.push_async_callback(worker_socket.close)
     await worker_socket.start()
     env = {**life.program.base_env, "PHALANX_WORKER_SOCKET": str(worker_socket.path)}
@@ -140,6 +141,12 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     leave = Leave(life, processes, announcer, shutdown_timeout_s=options.shutdown_timeout_s)
     for number in options.signals:
         asyncio.get_running_loop().add_signal_handler(number, leave.on_signal, number)
+    logs = None
+    if options.log_rules:
+        logs = log_watch(options.log_rules, life, outgoing, faults, relay, clock, announcer)
+        processes.on_output(logs.feed)
+        asyncio.get_running_loop().add_signal_handler(SIGHUP, on_hangup(logs.reload.ask, leave.on_signal))
+        logs.run(stack)
     # Beside the connection: the import of torch takes seconds, and so may a bus that starts as we do.
     preparing = asyncio.create_task(_prepare(processes, env, announcer))
     stack.callback(preparing.cancel)
@@ -158,6 +165,8 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
         return await attendance.attend()
     finally:
         await faults.drain()
+        if logs is not None:
+            logs.signals.close()
         await outgoing.drain()
         await outbox.drain(settings.outbox_drain_s)
         sending.cancel()
