@@ -33,7 +33,8 @@ class WorkerReportRelay:
         self._announcer = announcer
         self._next_report_s = 0.0
         self._later: asyncio.TimerHandle | None = None
-        self._bad_clients = 0
+        self.bad_clients = 0
+        """Refused connections and reports so far."""
 
     def on_hello(self, handle: WorkerHandle, message: Hello) -> None:
         """Nothing to report: a worker that reports nothing else is a worker without reports."""
@@ -44,6 +45,7 @@ class WorkerReportRelay:
         version = message.topology_version or handle.topology_version
         if message.phase is not StepPhase.FINISHED or not self._is_current(version) or life.progress is None:
             return
+        life.notes.step(handle.local_rank, version, message.step, now_s=self._clock.monotonic_s())
         life.progress, advance = life.progress.after_step(handle.local_rank, message.step)
         if advance is None:
             return
@@ -57,6 +59,7 @@ class WorkerReportRelay:
 
     def on_checkpoint(self, handle: WorkerHandle, message: CheckpointSaved) -> None:
         """Pass on one rank's confirmation. One of an older generation still names a durable file, so it counts."""
+        self._life.notes.checkpoint(handle.local_rank, message.kind or "model", message.step)
         self._outgoing.send(
             CheckpointReported(
                 node_id=self._life.identity.node_id,
@@ -73,6 +76,7 @@ class WorkerReportRelay:
 
     def on_labels(self, handle: WorkerHandle, message: RankLabels) -> None:
         """Pass on the rank's place in the parallel layout."""
+        self._life.notes.labels(handle.local_rank, message.labels)
         self._outgoing.send(
             RankLabelsReported(
                 node_id=self._life.identity.node_id,
@@ -97,8 +101,8 @@ class WorkerReportRelay:
 
     def on_bad_client(self, pid: int, reason: str) -> None:
         """A refused connection; told a few times, then only counted."""
-        self._bad_clients += 1
-        if self._bad_clients <= BAD_CLIENTS_TOLD_MAX:
+        self.bad_clients += 1
+        if self.bad_clients <= BAD_CLIENTS_TOLD_MAX:
             self._announcer.say(f"a report of process {pid} was refused: {reason[:200]}")
 
     def _is_current(self, topology_version: int) -> bool:
