@@ -83,6 +83,19 @@ async def test_a_rank_that_would_die_of_the_signal_gets_none(tmp_path: Path) -> 
 
 
 @pytest.mark.asyncio
+async def test_no_dump_goes_into_a_file_that_took_the_place_of_the_stacks_file(tmp_path: Path) -> None:
+    async with status_rig(tmp_path) as s:
+        await s.start_rank(
+            "import os, time\nos.closerange(3, 256)\n"
+            "files = [open(f'mine-{n}', 'wb', buffering=0) for n in range(20)]\n"
+            "print('up', flush=True)\ntime.sleep(600)"
+        )
+        await s.ranks.text_of(s.ranks.stdout(0), "up")
+        assert "closed its stacks file" in (await s.get("/stacks?rank=0")).json["reason"]
+        assert [read(tmp_path / f"mine-{n}") for n in range(20)] == [""] * 20
+
+
+@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("target", "status", "words"),
     [

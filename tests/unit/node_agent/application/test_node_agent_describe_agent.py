@@ -10,7 +10,7 @@ from agent_fakes import Node, start, stop
 
 from fault_contracts.agent import AgentPhase
 from node_agent.application.describe_agent import AgentDescriber
-from node_agent.application.ports import WorkerHandle
+from node_agent.application.ports import RankFiles, WorkerHandle
 from node_agent.application.status_views import RankState
 from node_agent.domain.block_ranks import BlockPlace, BlockRanks
 from training_topology.identity import LocalRank
@@ -35,7 +35,7 @@ class Look:
     def state_of(self, handle: WorkerHandle) -> str:
         return self.letters.get(handle.local_rank, "S")
 
-    def answers_dump_signal(self, handle: WorkerHandle) -> bool:
+    def answers_dump_signal(self, handle: WorkerHandle, files: RankFiles) -> bool:
         return True
 
 

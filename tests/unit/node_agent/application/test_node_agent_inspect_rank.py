@@ -61,7 +61,7 @@ class Look:
     def state_of(self, handle: WorkerHandle) -> str:
         return "T"
 
-    def answers_dump_signal(self, handle: WorkerHandle) -> bool:
+    def answers_dump_signal(self, handle: WorkerHandle, files: RankFiles) -> bool:
         return self.answers
 
 

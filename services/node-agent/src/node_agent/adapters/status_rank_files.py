@@ -14,6 +14,8 @@ from worker_link.process_tree import catches_signal, read_process
 LOOK_INTERVAL_S = 0.02
 REST_S = 0.06
 """A dump is written in one go within a millisecond; one that has not grown for so long is complete."""
+DESCRIPTORS_LOOKED_AT_MAX = 4_096
+"""The stacks file is one of the first that a worker has; 4 us each."""
 DUMP_BYTES_MAX = 2_000_000
 """As much as domain.stack_dump reads."""
 
@@ -58,9 +60,23 @@ class ProcLook:
         row = read_process(handle.pid)
         return row.state if row is not None and row.start_ticks == handle.start_ticks else ""
 
-    def answers_dump_signal(self, handle: WorkerHandle) -> bool:
+    def answers_dump_signal(self, handle: WorkerHandle, files: RankFiles) -> bool:
         """See the port."""
-        return catches_signal(handle.pid, STACK_DUMP_SIGNAL)
+        return catches_signal(handle.pid, STACK_DUMP_SIGNAL) and _has_open(handle.pid, files.stacks)
+
+
+def _has_open(pid: int, path: Path) -> bool:
+    folder, wanted = f"/proc/{pid}/fd", str(path.resolve())
+    try:
+        for number in os.listdir(folder)[:DESCRIPTORS_LOOKED_AT_MAX]:
+            try:
+                if os.readlink(f"{folder}/{number}") == wanted:
+                    return True
+            except OSError:  # closed between listing and reading
+                continue
+    except OSError:  # the process has ended
+        return False
+    return False
 
 
 def _size(path: Path) -> int:

@@ -105,7 +105,7 @@ class RankInspection:
         self._asked_at_s[handle.local_rank] = now_s
         files = self._files(handle)
         mark = self._records.dump_mark(files)
-        reason = self._refusal(handle, mark)
+        reason = self._refusal(handle, files, mark)
         if reason:
             return _without(handle, reason)
         self._processes.signal(handle, STACK_DUMP_SIGNAL)
@@ -124,12 +124,15 @@ class RankInspection:
             raise UnknownRank(rank, self._describer.known_ranks())
         return handle
 
-    def _refusal(self, handle: WorkerHandle, mark: int) -> str:
+    def _refusal(self, handle: WorkerHandle, files: RankFiles, mark: int) -> str:
         """Why no signal is sent; empty when it may be."""
         if handle not in self._processes.running():
             return "its process has ended"
-        if not handle.stacks_on_signal or not self._look.answers_dump_signal(handle):
-            return "its process has no handler for the dump signal (not Python, or not yet up); a signal would end it"
+        if not handle.stacks_on_signal or not self._look.answers_dump_signal(handle, files):
+            return (
+                "its process has no handler for the dump signal (not Python, or not yet up), or closed its stacks "
+                "file; a signal would harm it"
+            )
         if mark > STACKS_FILE_BYTES_MAX:
             return f"its stacks file holds {mark} bytes already; read it, or remove it"
         return ""

@@ -184,8 +184,12 @@ class ProcessLook(Protocol):
     def state_of(self, handle: WorkerHandle) -> str:
         """Its letter in /proc; empty when the process has ended."""
 
-    def answers_dump_signal(self, handle: WorkerHandle) -> bool:
-        """Whether the process has a handler for the stack-dump signal right now; without one the signal kills."""
+    def answers_dump_signal(self, handle: WorkerHandle, files: RankFiles) -> bool:
+        """Whether the process has a handler for the stack-dump signal right now, and its stacks file open.
+
+        Without a handler the signal kills. A script that closed all descriptors may have another file at that number
+        by now, and the dump would go into it.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
