@@ -28,6 +28,8 @@ from node_agent.adapters.launcher_flags import check_program, parse_launch
 from node_agent.adapters.log_watch import log_watch, on_hangup
 from node_agent.adapters.own_address import own_address
 from node_agent.adapters.standby import DEFAULT_PRELOAD
+from node_agent.adapters.status_api import StatusApi, StatusUnavailable
+from node_agent.adapters.status_options import TOKEN_VARIABLE
 from node_agent.adapters.terminal import Terminal
 from node_agent.adapters.worker_output import attempt_dir, rank_files
 from node_agent.adapters.worker_processes import ProcessWorkers
@@ -111,6 +113,9 @@ async def run_launcher(options: LaunchOptions, settings: AgentSettings, *, job_i
     except PermanentError as error:
         announcer.say(f"the bus refuses this agent: {error}")
         return ExitCode.BUS_UNAVAILABLE
+    except StatusUnavailable as error:
+        announcer.say(str(error))
+        return ExitCode.BAD_SETTINGS
     finally:
         os.close(folder.lock_fd)
 
@@ -131,6 +136,10 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     outgoing = Outgoing(life.identity, clock, outbox)
     blocks = BlockReports(life, outgoing, clock, announcer)
     relay = WorkerReportRelay(life, outgoing, clock, announcer, blocks)
+    status = StatusApi(life, processes, outbox, clock, announcer)
+    status.describer.bad_clients = lambda: relay.bad_clients
+    status.open(options.status, folder.path)
+    stack.push_async_callback(status.close)
     worker_socket = WorkerSocket(owner_of=processes.owner_of, reports=relay)
     stack.push_async_callback(worker_socket.close)
     await worker_socket.start()
@@ -150,7 +159,9 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     # Beside the connection: the import of torch takes seconds, and so may a bus that starts as we do.
     preparing = asyncio.create_task(_prepare(processes, env, announcer))
     stack.callback(preparing.cancel)
-    wiring = asyncio.create_task(_control(settings, place, life, processes, worker_socket, blocks, outgoing, stack))
+    wiring = asyncio.create_task(
+        _control(settings, place, life, processes, worker_socket, blocks, outgoing, status, stack)
+    )
     told_to_go = asyncio.create_task(life.ended.wait())
     await asyncio.wait([wiring, told_to_go], return_when=asyncio.FIRST_COMPLETED)
     if not wiring.done():
@@ -181,12 +192,14 @@ async def _control(
     worker_socket: WorkerSocket,
     blocks: BlockReports,
     outgoing: Outgoing,
+    status: StatusApi,
     stack: AsyncExitStack,
 ) -> tuple[JobAttendance, Bus]:
     """Everything between the bus and the workers."""
     clock, announcer = SystemClock(), place.announcer
     connection = await connect(settings, name=f"{NAME} {life.identity.node_id}")
     stack.push_async_callback(connection.close)
+    status.describer.bus_connected = lambda: connection.is_connected
     bus = JetStreamBus(connection, cluster=settings.cluster, publish_limit_s=settings.publish_limit_s)
     journal = SqliteCommandJournal(place.folder.journal)
     stack.callback(journal.close)
@@ -214,7 +227,9 @@ async def _control(
 
 def _life(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, clock: SystemClock) -> AgentLife:
     folder, announcer = place.folder, place.announcer
-    env, notice = base_env(os.environ, nproc_per_node=options.spec.nproc_per_node)
+    # A rank has no use for the secret of the agent's API.
+    environ = {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
+    env, notice = base_env(environ, nproc_per_node=options.spec.nproc_per_node)
     for line in filter(None, (*options.notes, notice)):
         announcer.say(line)
     announcer.say(f"job {place.job_id}, node {folder.node_id}; logs: {place.log_dir / place.run_id}")

@@ -28,6 +28,7 @@ from node_agent.adapters.launch_options import (
     read_streams,
 )
 from node_agent.adapters.log_rule_files import rule_files_problem
+from node_agent.adapters.status_flags import add_status_flags, read_status
 from node_agent.application.ports import ProgramKind
 
 EXAMPLES = """\
@@ -100,6 +101,7 @@ def _parser(prog: str) -> _Parser:
     _flag(restarts, "log-rules", action="append", metavar="FILE", help=_LOG_RULES)
     _add_meeting(parser.add_argument_group("meeting of the nodes"))
     _add_output(parser.add_argument_group("output"))
+    add_status_flags(parser.add_argument_group("status API of the agent, read-only"), _flag)
     _add_ignored(parser.add_argument_group("accepted for torchrun's sake, without effect"))
     program = parser.add_argument_group("program")
     _switch(program, "module", "SCRIPT is a module, as in python -m", short="-m")
@@ -248,6 +250,7 @@ def _options(given: argparse.Namespace, environ: Mapping[str, str]) -> LaunchOpt
         standby=not given.no_standby,
         preload=tuple(given.preload or ()),
         log_rules=read_paths(given.log_rules, environ.get("PHALANX_LOG_RULES", "")),
+        status=read_status(given, environ),
         notes=tuple(
             sentence.format(getattr(given, dest)) for dest, sentence in _IGNORED.items() if getattr(given, dest)
         ),
