@@ -12,9 +12,11 @@ from planner_cast import PlannerProcess, ScriptedAgent, agents, verdict
 
 from fault_contracts.agent import CheckpointReported, JobSpec, RankLabelsReported, StepReported
 from fault_contracts.commands import StartWorkers
+from phalanx_cli.commands.job import job_views
 from phalanx_cli.stack.nats_server import NatsServer
+from service_kit.settings import BusSettings
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio, pytest.mark.timeout(300)]
 SPEC = JobSpec(nnodes=2, nproc_per_node=2)
 LIMIT_S = 60.0
 
@@ -34,10 +36,9 @@ async def until(url: str, cluster: str, job_id: str, **wanted: Any) -> dict[str,
     """The job as data, once it has the wanted values."""
     async with asyncio.timeout(LIMIT_S):
         while True:
-            code, out, _ = await job(url, cluster, job_id, "--json")
-            view: dict[str, Any] = json.loads(out) if code == 0 else {}
-            if view and all(view[name] == value for name, value in wanted.items()):
-                return view
+            for view in await job_views(BusSettings(nats_url=url, cluster=cluster), job_id):
+                if all(view[name] == value for name, value in wanted.items()):
+                    return view
             await asyncio.sleep(0.1)
 
 
@@ -102,7 +103,7 @@ async def test_a_job_before_and_after_a_restart(nats_server: NatsServer, unique_
                         break
             await b.die(3, 1)
             await b.publish(verdict(b, 1))
-            view = await until(url, unique_name, a.job_id, phase="running", topology_version=2)
+            view = await until(url, unique_name, a.job_id, topology_version=2)
             assert [rank["labels"] for rank in view["ranks"]] == [
                 {"dp": str(rank // 2), "tp": str(rank % 2)} for rank in range(4)
             ]
@@ -112,6 +113,8 @@ async def test_a_job_before_and_after_a_restart(nats_server: NatsServer, unique_
             assert (started.checkpoint.data_path, len(started.checkpoint.paths)) == ("/ckpt/20/data-0", 1)
             _, text, _ = await job(url, unique_name, a.job_id)
             assert "checkpoint   step 20" in text
+            _, raw, _ = await job(url, unique_name, a.job_id, "--json")
+            assert json.loads(raw)["ranks"] == view["ranks"]
             _, listed, _ = await job(url, unique_name)
             assert a.job_id in listed
             code, _, error = await job(url, unique_name, "no-such-job")

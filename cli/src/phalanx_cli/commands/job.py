@@ -58,7 +58,7 @@ def run_job(job_id: str, *, as_json: bool, cluster: str, data_dir: Path) -> int:
         found = buses(cluster, data_dir)
         if not found:
             return _fail("no bus: set NATS_URL, start `phalanx up`, or give the --data-dir of a run", 3)
-        views = [view for settings in found for view in asyncio.run(_views(settings, job_id))]
+        views = [view for settings in found for view in asyncio.run(job_views(settings, job_id))]
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         return _fail(f"bad setting {'.'.join(map(str, first['loc']))}: {first['msg']}", EXIT_BAD_SETTINGS)
@@ -79,7 +79,7 @@ def run_job(job_id: str, *, as_json: bool, cluster: str, data_dir: Path) -> int:
     return developer.EXIT_OK
 
 
-async def _views(settings: BusSettings, job_id: str) -> list[dict[str, Any]]:
+async def job_views(settings: BusSettings, job_id: str) -> list[dict[str, Any]]:
     """The job, or all jobs of a cluster by name."""
     from fault_contracts.registry import Bucket
     from phalanx_cli.commands.job_view import job_view

@@ -13,29 +13,33 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from signal import SIGHUP
 
 from pydantic import ValidationError
 
 from fault_contracts.envelope import derived_id
 from node_agent.adapters.agent_folder import AgentFolder, folder_name, make_log_dir, take_agent_folder
 from node_agent.adapters.announcer import TerminalAnnouncer
-from node_agent.adapters.checkpoint_files import LocalCheckpointFiles
-from node_agent.adapters.checkpoint_folder import WatchedFolder
+from node_agent.adapters.checkpoint_watch import checkpoint_discovery
 from node_agent.adapters.command_journal import SqliteCommandJournal
+from node_agent.adapters.evidence_folder import EvidenceFolders
 from node_agent.adapters.free_port import ReservedPort
+from node_agent.adapters.job_name import job_id_of as job_id_of
 from node_agent.adapters.launch_options import LaunchOptions
 from node_agent.adapters.launcher_flags import check_program, parse_launch
+from node_agent.adapters.log_watch import log_watch, on_hangup
 from node_agent.adapters.own_address import own_address
 from node_agent.adapters.standby import DEFAULT_PRELOAD
+from node_agent.adapters.status_api import StatusApi, StatusUnavailable
+from node_agent.adapters.status_options import TOKEN_VARIABLE
 from node_agent.adapters.terminal import Terminal
-from node_agent.adapters.worker_output import rank_files
+from node_agent.adapters.worker_output import attempt_dir, rank_files
 from node_agent.adapters.worker_processes import ProcessWorkers
 from node_agent.adapters.worker_socket import WorkerSocket
 from node_agent.application.agent_life import AgentIdentity, AgentLife, JobProgram
 from node_agent.application.attend_job import JobAttendance
 from node_agent.application.block_reports import BlockReports
 from node_agent.application.catch_up import CatchUp
-from node_agent.application.discover_checkpoints import CheckpointDiscovery
 from node_agent.application.end_job import JobEnd
 from node_agent.application.leave_job import Leave
 from node_agent.application.obey_commands import CommandIntake
@@ -43,11 +47,11 @@ from node_agent.application.observe_exits import ExitObserver
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.relay_worker_reports import WorkerReportRelay
 from node_agent.application.report_agent import AgentReporter
+from node_agent.application.report_rank_faults import RankFaultReporter
 from node_agent.application.restart_in_place import InPlaceRestart
 from node_agent.application.start_workers import WorkerStart
 from node_agent.application.stop_in_process import InProcessStop
 from node_agent.application.stop_workers import WorkerStop
-from node_agent.application.watch_checkpoint_folder import CheckpointFolderWatch
 from node_agent.domain.job_end import ExitCode
 from node_agent.domain.worker_env import base_env
 from node_agent.settings import AgentSettings
@@ -60,8 +64,6 @@ from service_kit.outbox import Outbox
 from service_kit.ports import Bus
 
 NAME = "node-agent"
-STEM_MAX = 50
-"""Characters of the script's name in a job id: with time and pid below the limit of a subject's token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,15 +76,10 @@ class LaunchPlace:
     announcer: TerminalAnnouncer
     terminal: Terminal
 
-
-def job_id_of(options: LaunchOptions) -> str:
-    """The given name, else one that no other run has. Nodes of one job must agree, so theirs has no time in it."""
-    stem = "".join(c if c.isprintable() else "_" for c in Path(options.program).stem)[:STEM_MAX] or "job"
-    if options.job_id:
-        return options.job_id
-    if options.spec.nnodes > 1 or options.spec.spares:
-        return stem
-    return f"{stem}-{SystemClock().now():%Y%m%d-%H%M%S}-{os.getpid()}"
+    @property
+    def run_id(self) -> str:
+        """Folder of this node's logs in `log_dir`."""
+        return f"{folder_name(self.job_id)}/{folder_name(self.folder.node_id)}"
 
 
 async def run_launcher(options: LaunchOptions, settings: AgentSettings, *, job_id: str, terminal: Terminal) -> int:
@@ -106,6 +103,9 @@ async def run_launcher(options: LaunchOptions, settings: AgentSettings, *, job_i
     except PermanentError as error:
         announcer.say(f"the bus refuses this agent: {error}")
         return ExitCode.BUS_UNAVAILABLE
+    except StatusUnavailable as error:
+        announcer.say(str(error))
+        return ExitCode.BAD_SETTINGS
     finally:
         os.close(folder.lock_fd)
 
@@ -125,23 +125,34 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     stack.push_async_callback(outbox.close)
     outgoing = Outgoing(life.identity, clock, outbox)
     blocks = BlockReports(life, outgoing, clock, announcer)
-    files = LocalCheckpointFiles(cwd=life.program.cwd)
-    checkpoints = CheckpointDiscovery(life, outgoing, clock, announcer, files, level=options.checkpoints.level)
+    checkpoints = await checkpoint_discovery(options.checkpoints, life, outgoing, clock, announcer, stack)
     relay = WorkerReportRelay(life, outgoing, clock, announcer, blocks, checkpoints)
+    status = StatusApi(life, processes, outbox, clock, announcer)
+    status.describer.bad_clients = lambda: relay.bad_clients
+    status.open(options.status, folder.path)
+    stack.push_async_callback(status.close)
     worker_socket = WorkerSocket(owner_of=processes.owner_of, reports=relay)
     stack.push_async_callback(worker_socket.close)
     await worker_socket.start()
     env = {**life.program.base_env, "PHALANX_WORKER_SOCKET": str(worker_socket.path)}
     life.program = replace(life.program, base_env=env)
     processes.on_exit(ExitObserver(life, outgoing, clock, announcer).on_exit)
+    faults = RankFaultReporter(life, outgoing, processes, _evidence(place), clock, announcer)
     leave = Leave(life, processes, announcer, shutdown_timeout_s=options.shutdown_timeout_s)
     for number in options.signals:
         asyncio.get_running_loop().add_signal_handler(number, leave.on_signal, number)
-    await _watch_checkpoints(options, life, checkpoints, announcer, stack)
+    logs = None
+    if options.log_rules:
+        logs = log_watch(options.log_rules, life, outgoing, faults, relay, clock, announcer)
+        processes.on_output(logs.feed)
+        asyncio.get_running_loop().add_signal_handler(SIGHUP, on_hangup(logs.reload.ask, leave.on_signal))
+        logs.run(stack)
     # Beside the connection: the import of torch takes seconds, and so may a bus that starts as we do.
     preparing = asyncio.create_task(_prepare(processes, env, announcer))
     stack.callback(preparing.cancel)
-    wiring = asyncio.create_task(_control(settings, place, life, processes, worker_socket, blocks, outgoing, stack))
+    wiring = asyncio.create_task(
+        _control(settings, place, life, processes, worker_socket, blocks, outgoing, status, stack)
+    )
     told_to_go = asyncio.create_task(life.ended.wait())
     await asyncio.wait([wiring, told_to_go], return_when=asyncio.FIRST_COMPLETED)
     if not wiring.done():
@@ -156,31 +167,13 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
         return await attendance.attend()
     finally:
         await checkpoints.drain(settings.outbox_drain_s)
+        await faults.drain()
+        if logs is not None:
+            logs.signals.close()
         await outgoing.drain()
         await outbox.drain(settings.outbox_drain_s)
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
-
-
-async def _watch_checkpoints(
-    options: LaunchOptions,
-    life: AgentLife,
-    checkpoints: CheckpointDiscovery,
-    announcer: TerminalAnnouncer,
-    stack: AsyncExitStack,
-) -> None:
-    """Look what lies in the folder before anybody writes there, then go on looking until the run ends."""
-    asked = options.checkpoints
-    if asked.folder is None:
-        return
-    folder = WatchedFolder(life.program.cwd / asked.folder, asked.pattern)
-    watch = CheckpointFolderWatch(life, checkpoints, folder, SystemClock(), announcer, level=asked.level)
-    life.checkpoint_found = await watch.find_before()
-    if life.checkpoint_found is not None:
-        found = life.checkpoint_found
-        announcer.say(f"found a checkpoint of step {found.step} from before this job: {found.path}")
-    watching = asyncio.create_task(watch.run())
-    stack.callback(watching.cancel)
 
 
 async def _control(
@@ -191,12 +184,14 @@ async def _control(
     worker_socket: WorkerSocket,
     blocks: BlockReports,
     outgoing: Outgoing,
+    status: StatusApi,
     stack: AsyncExitStack,
 ) -> tuple[JobAttendance, Bus]:
     """Everything between the bus and the workers."""
     clock, announcer = SystemClock(), place.announcer
     connection = await connect(settings, name=f"{NAME} {life.identity.node_id}")
     stack.push_async_callback(connection.close)
+    status.describer.bus_connected = lambda: connection.is_connected
     bus = JetStreamBus(connection, cluster=settings.cluster, publish_limit_s=settings.publish_limit_s)
     journal = SqliteCommandJournal(place.folder.journal)
     stack.callback(journal.close)
@@ -224,11 +219,12 @@ async def _control(
 
 def _life(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, clock: SystemClock) -> AgentLife:
     folder, announcer = place.folder, place.announcer
-    env, notice = base_env(os.environ, nproc_per_node=options.spec.nproc_per_node)
+    # A rank has no use for the secret of the agent's API.
+    environ = {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
+    env, notice = base_env(environ, nproc_per_node=options.spec.nproc_per_node)
     for line in filter(None, (*options.notes, notice)):
         announcer.say(line)
-    run_id = f"{folder_name(place.job_id)}/{folder_name(folder.node_id)}"
-    announcer.say(f"job {place.job_id}, node {folder.node_id}; logs: {place.log_dir / run_id}")
+    announcer.say(f"job {place.job_id}, node {folder.node_id}; logs: {place.log_dir / place.run_id}")
     return AgentLife(
         identity=AgentIdentity(
             node_id=folder.node_id,
@@ -247,10 +243,16 @@ def _life(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, c
             cwd=Path.cwd(),
             role=options.role,
             base_env=env,
-            files=lambda version, local_rank: rank_files(place.log_dir, run_id, version, local_rank),
+            files=lambda version, local_rank: rank_files(place.log_dir, place.run_id, version, local_rank),
             terminal=options.terminal,
             virtual_local_rank=options.virtual_local_rank,
         ),
+    )
+
+
+def _evidence(place: LaunchPlace) -> EvidenceFolders:
+    return EvidenceFolders(
+        lambda version: attempt_dir(place.log_dir, place.run_id, version), notice=place.announcer.say
     )
 
 

@@ -265,3 +265,13 @@ def test_checkpoint_flags(tmp_path: Path) -> None:
 )
 def test_checkpoint_flags_that_cannot_be_used(capsys: pytest.CaptureFixture[str], argv: list[str], word: str) -> None:
     assert word in fails(capsys, *argv, "train.py")
+
+
+def test_log_rules_come_from_the_flag_else_from_the_environment(tmp_path: Path) -> None:
+    given = ["--log-rules", "a.yaml", "--log-rules", "b.yaml", "t.py"]
+    environ = {"PHALANX_LOG_RULES": "c.yaml:d.yaml"}
+    assert parse_launch(given, environ).log_rules == (Path("a.yaml"), Path("b.yaml"))
+    assert parse_launch(["t.py"], environ).log_rules == (Path("c.yaml"), Path("d.yaml"))
+    assert parse_launch(["t.py"], {}).log_rules == ()
+    (tmp_path / "t.py").write_text("")
+    assert "a.yaml: cannot be read" in check_program(parse_launch(given, {}), tmp_path)

@@ -79,6 +79,7 @@ def test_the_history_is_bounded() -> None:
         (claim(4, STEP_MAX + 1), "2^53"),
         (claim(4, 10, path="/" * 5_000), "path"),
         (claim(4, 10, path="a\0b"), "zero byte"),
+        (claim(4, 10, path="/c/\udcff"), "Unicode"),
         (claim(4, 10, kind=""), "kind"),
         (claim(4, 10, kind="k" * 65), "kind"),
         (claim(4, 10, kind="one-more"), "one more"),

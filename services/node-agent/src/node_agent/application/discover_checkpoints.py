@@ -94,7 +94,9 @@ class CheckpointDiscovery:
         claim = Claim(
             rank=rank, step=step, path=path, kind=kind, writers=writers, topology_version=version, source=source
         )
-        local_ranks = (*self.local_ranks, *(int(handle.rank) for handle in self._life.handles))
+        group = self._life.group
+        running = () if group is None else range(group.first_rank, group.first_rank + group.nproc)
+        local_ranks = (*self.local_ranks, *running, *(int(handle.rank) for handle in self._life.handles))
         problem = claim_problem(claim, local_ranks=local_ranks, kinds=tuple(self.history.kinds))
         if version < 1:
             problem = "no generation of this job has begun"

@@ -75,6 +75,8 @@ def claim_problem(claim: Claim, *, local_ranks: Sequence[int], kinds: Sequence[s
         return f"kind {claim.kind!r} is one more than the {KINDS_MAX} that are remembered"
     if len(claim.path) > PATH_LENGTH_MAX or "\0" in claim.path:
         return f"a path has at most {PATH_LENGTH_MAX} characters, and no zero byte"
+    if any("\ud800" <= character <= "\udfff" for character in claim.path + claim.kind):
+        return "path or kind is not valid Unicode, so it cannot be told to anybody"
     if claim.writers is not None and claim.writers < 1:
         return f"{claim.writers} writers: at least one rank writes"
     return ""
