@@ -20,13 +20,14 @@ from fault_contracts.envelope import derived_id
 from node_agent.adapters.agent_folder import AgentFolder, folder_name, make_log_dir, take_agent_folder
 from node_agent.adapters.announcer import TerminalAnnouncer
 from node_agent.adapters.command_journal import SqliteCommandJournal
+from node_agent.adapters.evidence_folder import EvidenceFolders
 from node_agent.adapters.free_port import ReservedPort
 from node_agent.adapters.launch_options import LaunchOptions
 from node_agent.adapters.launcher_flags import check_program, parse_launch
 from node_agent.adapters.own_address import own_address
 from node_agent.adapters.standby import DEFAULT_PRELOAD
 from node_agent.adapters.terminal import Terminal
-from node_agent.adapters.worker_output import rank_files
+from node_agent.adapters.worker_output import attempt_dir, rank_files
 from node_agent.adapters.worker_processes import ProcessWorkers
 from node_agent.adapters.worker_socket import WorkerSocket
 from node_agent.application.agent_life import AgentIdentity, AgentLife, JobProgram
@@ -40,6 +41,7 @@ from node_agent.application.observe_exits import ExitObserver
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.relay_worker_reports import WorkerReportRelay
 from node_agent.application.report_agent import AgentReporter
+from node_agent.application.report_rank_faults import RankFaultReporter
 from node_agent.application.restart_in_place import InPlaceRestart
 from node_agent.application.start_workers import WorkerStart
 from node_agent.application.stop_in_process import InProcessStop
@@ -69,6 +71,11 @@ class LaunchPlace:
     log_dir: Path
     announcer: TerminalAnnouncer
     terminal: Terminal
+
+    @property
+    def run_id(self) -> str:
+        """Folder of this node's logs in `log_dir`."""
+        return f"{folder_name(self.job_id)}/{folder_name(self.folder.node_id)}"
 
 
 def job_id_of(options: LaunchOptions) -> str:
@@ -129,6 +136,7 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     env = {**life.program.base_env, "PHALANX_WORKER_SOCKET": str(worker_socket.path)}
     life.program = replace(life.program, base_env=env)
     processes.on_exit(ExitObserver(life, outgoing, clock, announcer).on_exit)
+    faults = RankFaultReporter(life, outgoing, processes, _evidence(place), clock, announcer)
     leave = Leave(life, processes, announcer, shutdown_timeout_s=options.shutdown_timeout_s)
     for number in options.signals:
         asyncio.get_running_loop().add_signal_handler(number, leave.on_signal, number)
@@ -149,6 +157,7 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     try:
         return await attendance.attend()
     finally:
+        await faults.drain()
         await outgoing.drain()
         await outbox.drain(settings.outbox_drain_s)
         sending.cancel()
@@ -199,8 +208,7 @@ def _life(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, c
     env, notice = base_env(os.environ, nproc_per_node=options.spec.nproc_per_node)
     for line in filter(None, (*options.notes, notice)):
         announcer.say(line)
-    run_id = f"{folder_name(place.job_id)}/{folder_name(folder.node_id)}"
-    announcer.say(f"job {place.job_id}, node {folder.node_id}; logs: {place.log_dir / run_id}")
+    announcer.say(f"job {place.job_id}, node {folder.node_id}; logs: {place.log_dir / place.run_id}")
     return AgentLife(
         identity=AgentIdentity(
             node_id=folder.node_id,
@@ -219,10 +227,16 @@ def _life(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, c
             cwd=Path.cwd(),
             role=options.role,
             base_env=env,
-            files=lambda version, local_rank: rank_files(place.log_dir, run_id, version, local_rank),
+            files=lambda version, local_rank: rank_files(place.log_dir, place.run_id, version, local_rank),
             terminal=options.terminal,
             virtual_local_rank=options.virtual_local_rank,
         ),
+    )
+
+
+def _evidence(place: LaunchPlace) -> EvidenceFolders:
+    return EvidenceFolders(
+        lambda version: attempt_dir(place.log_dir, place.run_id, version), notice=place.announcer.say
     )
 
 

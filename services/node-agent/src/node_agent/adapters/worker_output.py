@@ -28,9 +28,14 @@ DRAIN_BYTES_MAX = 2 * PIPE_BYTES
 """At the end of a worker the pipe is emptied at once; a descendant that still writes cannot hold us here."""
 
 
+def attempt_dir(log_dir: Path, run_id: str, topology_version: int) -> Path:
+    """Folder of one attempt, in torchrun's layout."""
+    return log_dir / run_id / f"attempt_{topology_version}"
+
+
 def rank_files(log_dir: Path, run_id: str, topology_version: int, local_rank: int) -> RankFiles:
     """Paths of one rank in one attempt, in torchrun's layout. Creates nothing."""
-    directory = log_dir / run_id / f"attempt_{topology_version}" / str(local_rank)
+    directory = attempt_dir(log_dir, run_id, topology_version) / str(local_rank)
     return RankFiles(
         directory=directory,
         stdout=directory / "stdout.log",
