@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from pydantic import ValidationError
 
 from fault_contracts.agent import JobSpec
+from node_agent.adapters.hang_flags import add_hang_flags, read_detection
 from node_agent.adapters.launch_options import (
     BadOption,
     LaunchOptions,
@@ -94,6 +95,8 @@ def _parser(prog: str) -> _Parser:
     _flag(restarts, "signals-to-handle", default="SIGTERM,SIGINT,SIGHUP,SIGQUIT", metavar="NAMES", help="that stop it")
     _switch(restarts, "no-standby", "spawn workers instead of forking them from a prepared process: slower")
     _flag(restarts, "preload", action="append", metavar="MODULE", help="import before forking, as torch is; repeatable")
+    hangs = parser.add_argument_group("hang detection")
+    add_hang_flags(lambda name, **options: _flag(hangs, name, **options))
     _add_meeting(parser.add_argument_group("meeting of the nodes"))
     _add_output(parser.add_argument_group("output"))
     _add_ignored(parser.add_argument_group("accepted for torchrun's sake, without effect"))
@@ -237,6 +240,7 @@ def _options(given: argparse.Namespace, environ: Mapping[str, str]) -> LaunchOpt
         shutdown_timeout_s=given.shutdown_timeout,
         standby=not given.no_standby,
         preload=tuple(given.preload or ()),
+        detection=read_detection(given),
         notes=tuple(
             sentence.format(getattr(given, dest)) for dest, sentence in _IGNORED.items() if getattr(given, dest)
         ),
