@@ -44,6 +44,7 @@ from node_agent.application.relay_worker_reports import WorkerReportRelay
 from node_agent.application.report_agent import AgentReporter
 from node_agent.application.report_rank_faults import RankFaultReporter
 from node_agent.application.restart_in_place import InPlaceRestart
+from node_agent.application.share_stalls import StallExchange
 from node_agent.application.start_workers import WorkerStart
 from node_agent.application.stop_in_process import InProcessStop
 from node_agent.application.stop_workers import WorkerStop
@@ -137,8 +138,9 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     life.program = replace(life.program, base_env=env)
     processes.on_exit(ExitObserver(life, outgoing, clock, announcer).on_exit)
     faults = RankFaultReporter(life, outgoing, processes, _evidence(place), clock, announcer)
+    stalls = StallExchange(life, outgoing, clock)
     watching = asyncio.create_task(
-        hang_watch(life, processes, faults, relay, clock, announcer, options.detection).run()
+        hang_watch(life, processes, faults, relay, clock, announcer, options.detection, stalls).run()
     )
     stack.callback(watching.cancel)
     leave = Leave(life, processes, announcer, shutdown_timeout_s=options.shutdown_timeout_s)
@@ -157,6 +159,7 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
         return int(life.exit_code)
     told_to_go.cancel()
     attendance, bus = wiring.result()
+    stalls.attach(bus)
     sending = asyncio.create_task(outbox.run(bus))
     try:
         return await attendance.attend()

@@ -9,6 +9,7 @@ from node_agent.application.agent_life import AgentLife
 from node_agent.application.control_ports import Announcer
 from node_agent.application.relay_worker_reports import WorkerReportRelay
 from node_agent.application.report_rank_faults import RankFaultReporter
+from node_agent.application.share_stalls import StallExchange
 from node_agent.application.take_looks import LookTaker
 from node_agent.application.watch_progress import HangWatch
 from node_agent.application.watch_states import StateBoard
@@ -24,12 +25,13 @@ def hang_watch(
     clock: Clock,
     announcer: Announcer,
     policy: DetectionPolicy,
+    stalls: StallExchange,
 ) -> HangWatch:
     """The watch over the ranks of this node; the caller runs it."""
     reader = ProcReader()
     board = StateBoard(reader)
     stacks = StackFiles(files_of=processes.files_of, signal=processes.signal)
     looks = LookTaker(reader=reader, stacks=stacks, board=board, lines=processes, clock=clock)
-    watch = HangWatch(life, faults, board, looks, clock, announcer, policy)
+    watch = HangWatch(life, faults, board, looks, clock, announcer, policy, stalls)
     relay.on_advance, relay.on_declared = watch.on_step, watch.on_phase
     return watch

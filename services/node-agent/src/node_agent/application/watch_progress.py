@@ -7,6 +7,7 @@ decides nothing: it begins an inquiry, which takes evidence, asks the rules, and
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from fault_contracts.agent import AgentPhase
 from fault_contracts.health import RankCheck
@@ -14,6 +15,7 @@ from node_agent.application.agent_life import AgentLife
 from node_agent.application.control_ports import Announcer
 from node_agent.application.ports import WorkerHandle
 from node_agent.application.report_rank_faults import RankFault, RankFaultReporter, Suspected
+from node_agent.application.share_stalls import ROUND_S, StallExchange
 from node_agent.application.take_looks import LookTaker
 from node_agent.application.watch_states import POLL_S, StateBoard
 from node_agent.domain.hang_policies import DetectionMode, DetectionPolicy, ProgressSource
@@ -33,10 +35,11 @@ from node_agent.domain.progress_watch import (
     after,
     look,
 )
+from node_agent.domain.rank_evidence import RankEvidence, Whereabouts
 from node_agent.domain.step_times import TrainingPhase
 from service_kit.logging import get_logger
 from service_kit.ports import Clock
-from training_topology.identity import Rank
+from training_topology.identity import NodeId, Rank
 
 LOST_S_MIN = 1.0
 """The loop woke so much too late: the agent itself was held up, and cannot say what others did meanwhile."""
@@ -57,6 +60,7 @@ class HangWatch:
         clock: Clock,
         announcer: Announcer,
         policy: DetectionPolicy,
+        stalls: StallExchange,
     ) -> None:
         self._life = life
         self._faults = faults
@@ -65,6 +69,7 @@ class HangWatch:
         self._clock = clock
         self._announcer = announcer
         self._policy = policy
+        self._stalls = stalls
         self._source = ProgressSource.CPU
         self._watch = ProgressWatch(since_s=clock.monotonic_s())
         self._version = 0
@@ -86,6 +91,7 @@ class HangWatch:
             if self._inquiry is not None:
                 self._inquiry.cancel()
                 await asyncio.gather(self._inquiry, return_exceptions=True)
+            await self._stalls.stop()
 
     def on_step(self, step: int) -> None:
         """The node as a whole finished a step."""
@@ -167,15 +173,41 @@ class HangWatch:
         if not self._is_watching() or self._version != version:
             return
         world_size = len(evidence) if self._life.start is None else self._life.start.world_size
-        hang = self._policy.hang_of(self._source)
-        verdict = suspect(self._view(), evidence, world_size=world_size, policy=hang)
+        hang, view = self._policy.hang_of(self._source), self._view()
+        verdict = suspect(view, evidence, world_size=world_size, policy=hang)
+        is_shared = world_size > len(evidence) and view.pace is not Pace.ON_TIME and not verdict.is_hang
+        if is_shared:
+            verdict = await self._with_others(verdict, evidence, view, world_size)
+            if not self._is_watching() or self._version != version:
+                return
         self._tell(verdict)
         if verdict.recognised is not None:
             self._note(PhaseRecognised(phase=verdict.recognised))
         if verdict.is_hang and self._policy.mode is DetectionMode.ON:
             self._report(verdict)
         wait_s = hang.look_again_s_max if verdict.look_again_s is None else verdict.look_again_s
+        if is_shared:
+            wait_s = min(wait_s, ROUND_S)
         self._next_inquiry_s = self._clock.monotonic_s() + wait_s
+
+    async def _with_others(
+        self, own: HangVerdict, evidence: Mapping[Rank, RankEvidence], view: ProgressView, world_size: int
+    ) -> HangVerdict:
+        """The verdict over all nodes that tell, where it is this node's to act on; else the own one."""
+        if any(seen.stack is not None and seen.moved is None for seen in evidence.values()):
+            return own  # a first look does not show yet who is idle
+        row = self._life.table.row_of(NodeId(self._life.identity.node_id))
+        is_first = row is not None and row.node_rank == 0
+        waits = all(seen.whereabouts is Whereabouts.WAITING for seen in evidence.values())
+        await self._stalls.tell(self._version, evidence, view, listen=is_first or not waits)
+        gang = {**self._stalls.others(self._version), **evidence}
+        verdict = suspect(view, gang, world_size=world_size, policy=self._policy.hang_of(self._source))
+        if not verdict.is_hang:
+            return own
+        # Whoever is idle or stopped is told by its own node, which has the evidence. Nobody, and ranks that wait in
+        # another collective than the rest, are told by the first node.
+        nameless = all(gang[rank].whereabouts is Whereabouts.WAITING for rank in verdict.suspects)
+        return verdict if set(verdict.suspects) & evidence.keys() or (is_first and nameless) else own
 
     def _report(self, verdict: HangVerdict) -> None:
         self._faults.report(
