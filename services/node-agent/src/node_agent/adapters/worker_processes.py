@@ -24,6 +24,7 @@ from node_agent.adapters.terminal import Terminal
 from node_agent.adapters.worker_exit import exit_of
 from node_agent.adapters.worker_launch import WorkerLaunch
 from node_agent.adapters.worker_record import WorkerRecord
+from node_agent.application.output_tap import OutputPlace, OutputTap
 from node_agent.application.ports import (
     RankFiles,
     StandbyReport,
@@ -79,6 +80,10 @@ class ProcessWorkers:
     def on_exit(self, callback: Callable[[WorkerExit], None]) -> None:
         """See the port."""
         self._callback = callback
+
+    def on_output(self, tap: OutputTap) -> None:
+        """Workers that are started from now on have their output watched."""
+        self._launch.tap = tap
 
     async def prepare(self, env: Mapping[str, str]) -> StandbyReport:
         """See the port."""
@@ -258,8 +263,7 @@ class ProcessWorkers:
         if record is not None and record.handle == handle:
             record.handle = renewed
             # The traceback of the old generation must not explain the end of the new one.
-            record.output.drain()
-            record.output.stderr.forget_tail()
+            record.output.renew(OutputPlace(topology_version=topology_version, rank=rank, local_rank=handle.local_rank))
         return renewed
 
     def signal(self, handle: WorkerHandle, number: int) -> bool:

@@ -92,6 +92,8 @@ class ReportOutcome(StrEnum):
     """Each suspect (or the nameless fault) was told in this generation already."""
     NOBODY_LIVES = "nobody_lives"
     """The suspects' processes have ended; their ends are told by themselves."""
+    NOT_STARTED = "not_started"
+    """Ranks of this node are still being started; ask again when they run."""
     NOT_RUNNING = "not_running"
     """No group runs, or it is being stopped already."""
 
@@ -125,6 +127,8 @@ class RankFaultReporter:
         group = life.group
         if group is None or life.phase not in _TELLABLE:
             return ReportOutcome.NOT_RUNNING
+        if len(life.handles) < group.nproc:
+            return ReportOutcome.NOT_STARTED
         if self._told_version != group.topology_version:
             self._told_version, self._told = group.topology_version, set()
         handles = {handle.rank: handle for handle in life.handles if handle.local_rank not in group.succeeded}
