@@ -140,6 +140,7 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     if options.log_rules:
         logs = log_watch(options.log_rules, life, outgoing, faults, relay, clock, announcer)
         processes.on_output(logs.feed)
+        status.describer.log_states = logs.states
         asyncio.get_running_loop().add_signal_handler(SIGHUP, on_hangup(logs.reload.ask, leave.on_signal))
         logs.run(stack)
     # Beside the connection: the import of torch takes seconds, and so may a bus that starts as we do.
