@@ -21,6 +21,7 @@ from node_agent.adapters.agent_folder import AgentFolder, folder_name, make_log_
 from node_agent.adapters.announcer import TerminalAnnouncer
 from node_agent.adapters.command_journal import SqliteCommandJournal
 from node_agent.adapters.free_port import ReservedPort
+from node_agent.adapters.grace_options import GraceOptions
 from node_agent.adapters.launch_options import LaunchOptions
 from node_agent.adapters.launcher_flags import check_program, parse_launch
 from node_agent.adapters.own_address import own_address
@@ -33,13 +34,16 @@ from node_agent.application.agent_life import AgentIdentity, AgentLife, JobProgr
 from node_agent.application.attend_job import JobAttendance
 from node_agent.application.block_reports import BlockReports
 from node_agent.application.catch_up import CatchUp
+from node_agent.application.dead_man import DeadMan
 from node_agent.application.end_job import JobEnd
+from node_agent.application.farewell import Farewell
 from node_agent.application.leave_job import Leave
 from node_agent.application.obey_commands import CommandIntake
 from node_agent.application.observe_exits import ExitObserver
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.relay_worker_reports import WorkerReportRelay
 from node_agent.application.report_agent import AgentReporter
+from node_agent.application.request_checkpoint import CheckpointAsk
 from node_agent.application.restart_in_place import InPlaceRestart
 from node_agent.application.start_workers import WorkerStart
 from node_agent.application.stop_in_process import InProcessStop
@@ -129,13 +133,23 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     env = {**life.program.base_env, "PHALANX_WORKER_SOCKET": str(worker_socket.path)}
     life.program = replace(life.program, base_env=env)
     processes.on_exit(ExitObserver(life, outgoing, clock, announcer).on_exit)
-    leave = Leave(life, processes, announcer, shutdown_timeout_s=options.shutdown_timeout_s)
-    for number in options.signals:
-        asyncio.get_running_loop().add_signal_handler(number, leave.on_signal, number)
+    ask = CheckpointAsk(life, worker_socket, announcer)
+    farewell = Farewell(life, worker_socket, ask, outgoing, clock, announcer)
+    leave = Leave(
+        life,
+        processes,
+        announcer,
+        shutdown_timeout_s=options.shutdown_timeout_s,
+        farewell=farewell,
+        preemption=options.grace.preemption,
+    )
+    _obey_signals(options, leave)
     # Beside the connection: the import of torch takes seconds, and so may a bus that starts as we do.
     preparing = asyncio.create_task(_prepare(processes, env, announcer))
     stack.callback(preparing.cancel)
-    wiring = asyncio.create_task(_control(settings, place, life, processes, worker_socket, blocks, outgoing, stack))
+    wiring = asyncio.create_task(
+        _control(options.grace, settings, place, life, processes, worker_socket, blocks, outgoing, stack)
+    )
     told_to_go = asyncio.create_task(life.ended.wait())
     await asyncio.wait([wiring, told_to_go], return_when=asyncio.FIRST_COMPLETED)
     if not wiring.done():
@@ -155,7 +169,13 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
         await asyncio.gather(sending, return_exceptions=True)
 
 
+def _obey_signals(options: LaunchOptions, leave: Leave) -> None:
+    for number in dict.fromkeys((*options.signals, *options.grace.preemption)):
+        asyncio.get_running_loop().add_signal_handler(number, leave.on_signal, number)
+
+
 async def _control(
+    grace: GraceOptions,
     settings: AgentSettings,
     place: LaunchPlace,
     life: AgentLife,
@@ -177,9 +197,11 @@ async def _control(
     stop = WorkerStop(life, processes, port, announcer, InProcessStop(life, processes, worker_socket, announcer))
     start = WorkerStart(life, processes, stop, clock, announcer, InPlaceRestart(life, processes, worker_socket))
     end = JobEnd(life, stop, announcer)
-    intake = CommandIntake(life, journal, start, stop, end, outgoing, clock, announcer)
+    ask = CheckpointAsk(life, worker_socket, announcer)
+    intake = CommandIntake(life, journal, start, stop, end, outgoing, clock, announcer, ask)
     reporter = AgentReporter(life, bus, outgoing, port, clock, heartbeat_s=settings.heartbeat_s)
     blocks.announce = reporter.report
+    dead_man = DeadMan(life, bus, intake, stop, reporter, outgoing, clock, announcer, policy=grace.dead_man)
     attendance = JobAttendance(
         life,
         bus,
@@ -189,6 +211,7 @@ async def _control(
         clock,
         announcer,
         is_connected=lambda: connection.is_connected,
+        beside=(dead_man.forever,),
     )
     connection.on_reconnected(attendance.on_reconnected)
     return attendance, bus
@@ -222,6 +245,7 @@ def _life(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, c
             files=lambda version, local_rank: rank_files(place.log_dir, run_id, version, local_rank),
             terminal=options.terminal,
             virtual_local_rank=options.virtual_local_rank,
+            shutdown_signal=options.grace.shutdown_signal,
         ),
     )
 

@@ -81,10 +81,17 @@ class WorkerSocket:
 
     def send(self, handle: WorkerHandle, message: CheckpointRequest) -> bool:
         """Send to a worker; False when it has no connection."""
-        targets = [c for c in self._connections if c.handle == handle and c.greeted]
+        targets = self._links_of(handle)
         for connection in targets:
             connection.send(message)
         return bool(targets)
+
+    def links(self, handle: WorkerHandle) -> bool:
+        """Whether a worker has a connection for reports."""
+        return bool(self._links_of(handle))
+
+    def _links_of(self, handle: WorkerHandle) -> list[_Connection]:
+        return [c for c in self._connections if c.handle == handle and c.greeted and not c.is_block]
 
     async def close(self) -> None:
         """Close all connections and remove the folder."""

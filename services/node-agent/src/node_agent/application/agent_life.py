@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from signal import Signals
 
 from fault_contracts.agent import AgentPhase, JobSpec
 from fault_contracts.commands import StartWorkers
@@ -19,6 +20,7 @@ from node_agent.domain.block_ranks import BlockRanks, begun
 from node_agent.domain.in_process_state import IN_PROCESS_TRANSITIONS
 from node_agent.domain.job_end import ExitCode
 from node_agent.domain.progress import Progress
+from node_agent.domain.step_pace import StepPace
 from node_agent.domain.worker_group import WorkerGroup
 from training_topology.topology import RankTable
 
@@ -44,6 +46,8 @@ class JobProgram:
         base_env: the environment that all ranks share; the rank's own names come on top.
         files: paths of a rank, from topology_version and local rank.
         terminal: what is copied to the terminal, from the local rank.
+        shutdown_signal: what ranks get first when they are stopped; None: SIGTERM, and a notice of a pre-emption that
+            nobody can act on is passed on as it came.
     """
 
     kind: ProgramKind
@@ -55,6 +59,7 @@ class JobProgram:
     files: Callable[[int, int], RankFiles]
     terminal: Callable[[int], TerminalCopy]
     virtual_local_rank: bool = False
+    shutdown_signal: Signals | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,6 +74,9 @@ class AgentLife:
         blocks: where each rank stands with its re-executable block.
         block_news: set when `blocks` changed; whoever waits for the barrier clears it.
         in_process: the in-process table holds: every rank of this node has announced its block.
+        pace: how fast the ranks of this node step.
+        phase_news: set when the phase was changed; whoever waits for a phase clears it.
+        planner_heard_s: monotonic seconds of the last sign of a planner.
         first_failure: the exit that broke the newest group that broke.
         leaving: a signal told the agent to go; whoever waits for something in order to start ranks gives up.
         exit_code: how `phalanx run` will end, once it is known; `ended` tells when.
@@ -88,6 +96,9 @@ class AgentLife:
     blocks: BlockRanks = field(default_factory=lambda: begun(0, 0))
     block_news: asyncio.Event = field(default_factory=asyncio.Event)
     in_process: bool = False
+    pace: StepPace = field(default_factory=StepPace)
+    phase_news: asyncio.Event = field(default_factory=asyncio.Event)
+    planner_heard_s: float = 0.0
     first_failure: WorkerExit | None = None
     leaving: asyncio.Event = field(default_factory=asyncio.Event)
     exit_code: ExitCode | int | None = None
@@ -103,6 +114,7 @@ class AgentLife:
         table = IN_PROCESS_TRANSITIONS if self.in_process else TRANSITIONS
         transition = step(self.phase, event, table=table)
         self.phase = transition.after
+        self.phase_news.set()
         return transition
 
     @property

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from training_topology.identity import LocalRank, Rank
 from worker_link.block_messages import BlockMessage, BlockOrder
-from worker_link.messages import CheckpointSaved, Hello, RankLabels, RestartRequest, Step
+from worker_link.messages import CheckpointRequest, CheckpointSaved, Hello, RankLabels, RestartRequest, Step
 
 # ------------------------------------------------------------------------------------------- worker processes
 
@@ -270,6 +270,16 @@ class WorkerReports(Protocol):
 
     def on_bad_client(self, pid: int, reason: str) -> None:
         """A connection was refused or ended: wrong user, foreign process, malformed or too large frame."""
+
+
+class CheckpointLine(Protocol):
+    """The way to a rank's link for reports."""
+
+    def links(self, handle: WorkerHandle) -> bool:
+        """Whether the rank uses worker-link."""
+
+    def send(self, handle: WorkerHandle, message: CheckpointRequest) -> bool:
+        """Ask the rank for a checkpoint; False when it cannot be reached."""
 
 
 class BlockLine(Protocol):

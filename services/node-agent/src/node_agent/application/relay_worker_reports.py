@@ -44,6 +44,7 @@ class WorkerReportRelay:
         version = message.topology_version or handle.topology_version
         if message.phase is not StepPhase.FINISHED or not self._is_current(version) or life.progress is None:
             return
+        life.pace = life.pace.after(message.step, topology_version=version, at_s=self._clock.monotonic_s())
         life.progress, advance = life.progress.after_step(handle.local_rank, message.step)
         if advance is None:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from signal import SIGTERM
 
 from fault_contracts.agent import AgentPhase, ExitStatus, WorkersStopped
 from fault_contracts.agent import OomKill as ReportedOomKill
@@ -119,7 +120,8 @@ class WorkerStop:
         """
         life = self._life
         life.advance(event)
-        outcome = await self._processes.stop(tuple(life.handles), grace_s=grace_s)
+        first_signal = life.program.shutdown_signal or SIGTERM
+        outcome = await self._processes.stop(tuple(life.handles), grace_s=grace_s, first_signal=first_signal)
         if event is not AgentEvent.FALL_BACK:
             # Falling back happens on the way to a start whose store address is decided already.
             self._port.renew()
