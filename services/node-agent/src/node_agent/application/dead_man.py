@@ -137,7 +137,7 @@ class DeadMan:
                 topology_version=life.topology_version,
                 policy=self._policy.on_lost,
                 silent_s=silent_s,
-                exits=tuple(exit_status(ended) for ended in outcome.exits),
+                exits=tuple(exit_status(ended) for ended in outcome.exits if ended.requested),
                 stuck_pids=tuple(stuck[:_PIDS_MAX]),
                 reason=decided.reason,
                 acted_at=self._clock.now(),
