@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -37,6 +37,7 @@ from node_agent.application.ports import (
     WorkerStartError,
 )
 from node_agent.application.relay_worker_reports import WorkerReportRelay
+from node_agent.application.report_rank_faults import RankFaultReporter
 from node_agent.application.request_checkpoint import CheckpointAsk
 from node_agent.application.restart_in_place import InPlaceRestart
 from node_agent.application.start_workers import WorkerStart
@@ -80,6 +81,7 @@ class FakeProcesses:
     callback: Callable[[WorkerExit], None] = lambda _exit: None
     clock: HandClock = field(default_factory=HandClock)
     pids: int = 1_000
+    files: dict[int, RankFiles] = field(default_factory=dict)
 
     async def start(self, spec: WorkerSpec) -> WorkerHandle:
         if self.hold is not None:
@@ -99,7 +101,11 @@ class FakeProcesses:
             stacks_on_signal=True,
         )
         self.alive[handle.pid] = handle
+        self.files[handle.pid] = spec.files
         return handle
+
+    def files_of(self, handle: WorkerHandle) -> RankFiles | None:
+        return self.files.get(handle.pid)
 
     def exit_of(self, handle: WorkerHandle, **values: Any) -> WorkerExit:
         return WorkerExit(handle=handle, exited_at=self.clock.now(), **values)
@@ -179,6 +185,23 @@ class ListOutbox:
         self.sent.append((envelope, urgent))
 
 
+class FakeEvidence:
+    """Evidence in memory; `gate` holds a save until it is set, `full` keeps nothing."""
+
+    def __init__(self) -> None:
+        self.saved: list[tuple[int, dict[str, str], dict[str, Path]]] = []
+        self.gate: asyncio.Event | None = None
+        self.full = False
+
+    async def save(self, topology_version: int, *, texts: Mapping[str, str], tails: Mapping[str, Path]) -> str:
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.full:
+            return ""
+        self.saved.append((topology_version, dict(texts), dict(tails)))
+        return f"/logs/attempt_{topology_version}/evidence_{len(self.saved)}"
+
+
 class CountingPort:
     """Ports 5001, 5002, ..."""
 
@@ -232,6 +255,8 @@ class Node:
         self.links = FakeLinks()
         self.ask = CheckpointAsk(self.life, self.links, self)
         self.leave = self.leaves_on(SIGUSR1)
+        self.evidence = FakeEvidence()
+        self.faults = RankFaultReporter(self.life, self.outgoing, self.processes, self.evidence, self.clock, self)
         self.intake = CommandIntake(
             self.life, self.journal, self.start, self.stop, self.end, self.outgoing, self.clock, self, self.ask
         )

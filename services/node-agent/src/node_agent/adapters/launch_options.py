@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
@@ -12,6 +12,7 @@ from signal import Signals
 from fault_contracts.agent import JobSpec
 from fault_contracts.subjects import TOKEN_BYTES_MAX
 from node_agent.adapters.grace_options import GraceOptions
+from node_agent.adapters.status_options import StatusOptions
 from node_agent.application.ports import ProgramKind, TerminalCopy
 from node_agent.domain.std_routes import Std, StdRoutes, parse_std_routes, terminal_streams
 
@@ -21,6 +22,7 @@ NPROC_MAX = 1_024
 
 NO_STREAMS = StdRoutes()
 USUAL_GRACE = GraceOptions()
+STATUS_DEFAULT = StatusOptions()
 
 
 class BadOption(ValueError):
@@ -37,6 +39,7 @@ class LaunchOptions:
         nats_url: empty: NATS_URL, else an embedded server.
         data_dir: where embedded servers, outbox and journal keep their files.
         log_dir: None: `logs` in data_dir.
+        log_rules: rule files; none: the output is not watched.
         notes: one sentence for each torchrun flag that was accepted and has no effect here.
     """
 
@@ -63,6 +66,8 @@ class LaunchOptions:
     grace: GraceOptions = USUAL_GRACE
     standby: bool = True
     preload: tuple[str, ...] = ()
+    log_rules: tuple[Path, ...] = ()
+    status: StatusOptions = STATUS_DEFAULT
     notes: tuple[str, ...] = ()
 
     def terminal(self, local_rank: int) -> TerminalCopy:
@@ -166,6 +171,12 @@ def read_local_ranks(text: str) -> frozenset[int] | None:
     if re.fullmatch(r"\s*\d{1,4}\s*(,\s*\d{1,4}\s*)*", text) is None:
         raise BadOption(f"--local-ranks-filter {text!r}: give local ranks such as 0,2")
     return frozenset(int(rank) for rank in text.split(","))
+
+
+def read_paths(given: Sequence[str] | None, variable: str) -> tuple[Path, ...]:
+    """Paths from a repeatable flag; without it from a variable, separated by colons as in PATH."""
+    texts = given if given is not None else variable.split(os.pathsep)
+    return tuple(dict.fromkeys(Path(text) for text in texts if text))
 
 
 def read_signals(text: str, *, flag: str = "--signals-to-handle") -> tuple[Signals, ...]:

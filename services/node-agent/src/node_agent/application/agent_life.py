@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from signal import Signals
 
 from fault_contracts.agent import AgentPhase, JobSpec
 from fault_contracts.commands import StartWorkers
+from node_agent.application.group_watch import GroupWatch
 from node_agent.application.ports import ProgramKind, RankFiles, TerminalCopy, WorkerExit, WorkerHandle
+from node_agent.application.rank_notes import RankNotes
 from node_agent.domain.agent_state import TRANSITIONS, AgentEvent, Transition, step
 from node_agent.domain.block_ranks import BlockRanks, begun
 from node_agent.domain.in_process_state import IN_PROCESS_TRANSITIONS
@@ -22,7 +25,11 @@ from node_agent.domain.job_end import ExitCode
 from node_agent.domain.progress import Progress
 from node_agent.domain.step_pace import StepPace
 from node_agent.domain.worker_group import WorkerGroup
+from service_kit.ports import Clock
 from training_topology.topology import RankTable
+
+_WITHOUT_EXPECTATIONS = (AgentPhase.STOPPING, AgentPhase.COMPLETED, AgentPhase.SHUTDOWN)
+"""Phases in which no rank is expected to make progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +83,11 @@ class AgentLife:
         in_process: the in-process table holds: every rank of this node has announced its block.
         pace: how fast the ranks of this node step.
         phase_news: set when the phase was changed; whoever waits for a phase clears it.
-        planner_heard_s: monotonic seconds of the last sign of a planner.
+        planner_heard_s: monotonic seconds of the last sign of a planner, or of the moment when somebody began to wait.
+        notes: what each rank last said, for whoever asks.
+        planner_seen_at: when the planner last said something to this agent; None: never.
         first_failure: the exit that broke the newest group that broke.
+        watches: who is told of the generations of ranks on this node.
         leaving: a signal told the agent to go; whoever waits for something in order to start ranks gives up.
         exit_code: how `phalanx run` will end, once it is known; `ended` tells when.
         farewell: why it ends, for AgentLeft.
@@ -99,7 +109,10 @@ class AgentLife:
     pace: StepPace = field(default_factory=StepPace)
     phase_news: asyncio.Event = field(default_factory=asyncio.Event)
     planner_heard_s: float = 0.0
+    notes: RankNotes = field(default_factory=RankNotes)
+    planner_seen_at: datetime | None = None
     first_failure: WorkerExit | None = None
+    watches: list[GroupWatch] = field(default_factory=list)
     leaving: asyncio.Event = field(default_factory=asyncio.Event)
     exit_code: ExitCode | int | None = None
     farewell: str = ""
@@ -115,7 +128,15 @@ class AgentLife:
         transition = step(self.phase, event, table=table)
         self.phase = transition.after
         self.phase_news.set()
+        if transition.after in _WITHOUT_EXPECTATIONS and transition.after is not transition.before:
+            for watch in self.watches:
+                watch.on_stopping()
         return transition
+
+    def hear_planner(self, clock: Clock) -> None:
+        """A sign of a planner: a command, or an answer."""
+        self.planner_seen_at = clock.now()
+        self.planner_heard_s = clock.monotonic_s()
 
     @property
     def checkpoint_step(self) -> int | None:

@@ -86,7 +86,7 @@ class DeadMan:
             # No bus, or nobody answers in time: both are the silence that is measured here.
             return
         if answer is not None:
-            self._life.planner_heard_s = self._clock.monotonic_s()
+            self._life.hear_planner(self._clock)
 
     def _decide(self) -> DeadManStep:
         return step(was_silent=self._silent, silent_s=self._silent_s(), ranks=self._ranks(), policy=self._policy)

@@ -52,8 +52,7 @@ class CommandIntake:
         self._one_at_a_time = asyncio.Lock()
 
     async def on_delivery(self, delivery: Delivery) -> None:
-        """Handle a pushed command; whatever becomes of it, a planner is alive."""
-        self._life.planner_heard_s = self._clock.monotonic_s()
+        """Handle a pushed command."""
         await self.handle(delivery.envelope, pushed=True)
 
     async def between_commands(self, act: Callable[[], Awaitable[None]]) -> None:
@@ -73,6 +72,8 @@ class CommandIntake:
         assert isinstance(command, COMMANDS), "the subscription names these types only"
         if command.job_id != self._life.identity.job_id:
             return
+        if pushed:
+            self._life.hear_planner(self._clock)
         async with self._one_at_a_time:
             entry = self._journal.find(command.operation_id)
             newest = self._journal.newest(command.job_id)
