@@ -11,20 +11,21 @@ import socket
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from signal import SIGHUP
 
 from pydantic import ValidationError
 
 from fault_contracts.envelope import derived_id
-from node_agent.adapters.agent_folder import AgentFolder, folder_name, make_log_dir, take_agent_folder
+from node_agent.adapters.agent_folder import make_log_dir, take_agent_folder
 from node_agent.adapters.announcer import TerminalAnnouncer, prepare_aloud
 from node_agent.adapters.command_journal import SqliteCommandJournal
-from node_agent.adapters.evidence_folder import EvidenceFolders
 from node_agent.adapters.free_port import ReservedPort
 from node_agent.adapters.grace_options import GraceOptions
+from node_agent.adapters.hang_detection import watch_hangs
 from node_agent.adapters.launch_options import LaunchOptions
+from node_agent.adapters.launch_place import LaunchPlace
 from node_agent.adapters.launcher_flags import check_program, parse_launch
 from node_agent.adapters.leave_signals import leave_on_signals
 from node_agent.adapters.log_watch import log_watch, on_hangup
@@ -33,7 +34,7 @@ from node_agent.adapters.standby import DEFAULT_PRELOAD
 from node_agent.adapters.status_api import StatusApi, StatusUnavailable
 from node_agent.adapters.status_options import TOKEN_VARIABLE
 from node_agent.adapters.terminal import Terminal
-from node_agent.adapters.worker_output import attempt_dir, rank_files
+from node_agent.adapters.worker_output import rank_files
 from node_agent.adapters.worker_processes import ProcessWorkers
 from node_agent.adapters.worker_socket import WorkerSocket
 from node_agent.application.agent_life import AgentIdentity, AgentLife, JobProgram
@@ -67,22 +68,6 @@ from service_kit.ports import Bus
 NAME = "node-agent"
 STEM_MAX = 50
 """Characters of the script's name in a job id: with time and pid below the limit of a subject's token."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchPlace:
-    """Where one run happens: its job, its folders, its terminal."""
-
-    job_id: str
-    folder: AgentFolder
-    log_dir: Path
-    announcer: TerminalAnnouncer
-    terminal: Terminal
-
-    @property
-    def run_id(self) -> str:
-        """Folder of this node's logs in `log_dir`."""
-        return f"{folder_name(self.job_id)}/{folder_name(self.folder.node_id)}"
 
 
 def job_id_of(options: LaunchOptions) -> str:
@@ -149,7 +134,8 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     env = {**life.program.base_env, "PHALANX_WORKER_SOCKET": str(worker_socket.path)}
     life.program = replace(life.program, base_env=env)
     processes.on_exit(ExitObserver(life, outgoing, clock, announcer).on_exit)
-    faults = RankFaultReporter(life, outgoing, processes, _evidence(place), clock, announcer)
+    faults = RankFaultReporter(life, outgoing, processes, place.evidence(), clock, announcer)
+    stalls = watch_hangs(life, processes, outgoing, faults, relay, clock, announcer, options.detection, stack)
     leave = leave_on_signals(options, life, processes, worker_socket, outgoing, clock, announcer)
     logs = None
     if options.log_rules:
@@ -163,15 +149,11 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     wiring = asyncio.create_task(
         _control(options.grace, settings, place, life, processes, worker_socket, blocks, outgoing, status, stack)
     )
-    told_to_go = asyncio.create_task(life.ended.wait())
-    await asyncio.wait([wiring, told_to_go], return_when=asyncio.FIRST_COMPLETED)
-    if not wiring.done():
-        wiring.cancel()
-        await asyncio.gather(wiring, return_exceptions=True)
+    if not await _done_before_the_end(wiring, life):
         assert life.exit_code is not None, "ended is set together with the code"
         return int(life.exit_code)
-    told_to_go.cancel()
     attendance, bus = wiring.result()
+    stalls.attach(bus)
     sending = asyncio.create_task(outbox.run(bus))
     try:
         return await attendance.attend()
@@ -183,6 +165,18 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
         await outbox.drain(settings.outbox_drain_s)
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
+
+
+async def _done_before_the_end(work: asyncio.Task[tuple[JobAttendance, Bus]], life: AgentLife) -> bool:
+    """False: the agent was told to go meanwhile, and the work was given up."""
+    told_to_go = asyncio.create_task(life.ended.wait())
+    await asyncio.wait([work, told_to_go], return_when=asyncio.FIRST_COMPLETED)
+    told_to_go.cancel()
+    if not work.done():
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        return False
+    return True
 
 
 async def _control(
@@ -261,12 +255,6 @@ def _life(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, c
             virtual_local_rank=options.virtual_local_rank,
             shutdown_signal=options.grace.shutdown_signal,
         ),
-    )
-
-
-def _evidence(place: LaunchPlace) -> EvidenceFolders:
-    return EvidenceFolders(
-        lambda version: attempt_dir(place.log_dir, place.run_id, version), notice=place.announcer.say
     )
 
 

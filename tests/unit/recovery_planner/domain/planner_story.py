@@ -22,9 +22,8 @@ from fault_contracts.agent import (
 )
 from fault_contracts.commands import Command, StartWorkers, StopWorkers
 from fault_contracts.faults import Action, Attribution, Culprit, FaultClassified
-from fault_contracts.lone_agent import AgentActedAlone
 from fault_contracts.payload import Payload, Reason
-from fault_contracts.preemption import PreemptionNoticed
+from fault_contracts.rank_faults import RanksFaulted, Suspect
 from recovery_planner.domain.checkpoint import CheckpointHistory, record
 from recovery_planner.domain.gang import Gang, Phase
 from recovery_planner.domain.invariants import assert_holds
@@ -199,6 +198,32 @@ class Story:
             )
         )
 
+    def hang(
+        self,
+        node: str,
+        *ranks: int,
+        version: int | None = None,
+        check: str = "hang",
+        instance: str | None = None,
+        step: int | None = None,
+    ) -> Step:
+        """Ranks live and do not go on; none are named when nobody stands out."""
+        return self.feed(
+            RanksFaulted(
+                node_id=node,
+                instance_id=instance or self.instance(node),
+                job_id=JOB,
+                topology_version=version or self.gang.table.topology_version,
+                check=check,
+                rule_id="hang_outside",
+                suspects=tuple(Suspect(rank=rank, local_rank=0, pid=9) for rank in ranks),
+                reason="it stands still",
+                step=step,
+                ran_s=1.0,
+                observed_at=self.now,
+            )
+        )
+
     def stop(self, node: str, *, command: StopWorkers | None = None, at_barrier: tuple[int, ...] = ()) -> Step:
         order = command or self.last(StopWorkers)
         self.ports[node] = self.ports.get(node, 29_500) + 1
@@ -280,53 +305,6 @@ class Story:
                     saved_at=self.now,
                 ),
             )
-
-    def confirm(self, number: int, *ranks: int, writers: int | None = None) -> None:
-        """Ranks confirm a checkpoint, one after the other, and the gang is told of each."""
-        for rank in ranks:
-            report = CheckpointReported(
-                node_id="any",
-                job_id=JOB,
-                topology_version=self.gang.table.topology_version,
-                rank=rank,
-                step=number,
-                path=f"/ckpt/{number}",
-                writers=writers,
-                saved_at=self.now,
-            )
-            self.history = record(self.history, report)
-            self.feed(report)
-
-    def notice(self, node: str, *, at_step: int = 20, within_s: float = 30.0, version: int | None = None) -> Step:
-        """The agent of a node was told to go."""
-        return self.feed(
-            PreemptionNoticed(
-                node_id=node,
-                instance_id=self.instance(node),
-                job_id=JOB,
-                topology_version=version or self.gang.table.topology_version,
-                at_step=at_step,
-                within_s=within_s,
-                reason="SIGTERM to the agent",
-                noticed_at=self.now,
-            )
-        )
-
-    def act_alone(self, node: str, *, version: int | None = None) -> Step:
-        """The agent of a node heard no planner and stopped its ranks."""
-        return self.feed(
-            AgentActedAlone(
-                node_id=node,
-                instance_id=self.instance(node),
-                job_id=JOB,
-                topology_version=version or self.gang.table.topology_version,
-                policy="keep",
-                silent_s=61.0,
-                stuck_pids=(4711,),
-                reason=Reason(rule_id="dead_man.broken", sentence="no planner was heard for 61 s"),
-                acted_at=self.now,
-            )
-        )
 
     def classify(
         self,

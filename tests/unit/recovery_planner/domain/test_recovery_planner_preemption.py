@@ -3,7 +3,8 @@
 from datetime import timedelta
 
 import pytest
-from planner_story import NOON, Story
+from notice_story import NoticeStory as Story
+from planner_story import NOON
 
 from fault_contracts.agent import RestartAsked
 from fault_contracts.commands import EndJob, StartWorkers, StopWorkers

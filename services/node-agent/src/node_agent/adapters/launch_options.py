@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from signal import Signals
 
@@ -14,6 +14,7 @@ from fault_contracts.subjects import TOKEN_BYTES_MAX
 from node_agent.adapters.grace_options import GraceOptions
 from node_agent.adapters.status_options import StatusOptions
 from node_agent.application.ports import ProgramKind, TerminalCopy
+from node_agent.domain.hang_policies import DetectionPolicy
 from node_agent.domain.std_routes import Std, StdRoutes, parse_std_routes, terminal_streams
 
 NNODES_MAX = 100_000
@@ -69,6 +70,7 @@ class LaunchOptions:
     log_rules: tuple[Path, ...] = ()
     status: StatusOptions = STATUS_DEFAULT
     notes: tuple[str, ...] = ()
+    detection: DetectionPolicy = field(default_factory=DetectionPolicy)
 
     def terminal(self, local_rank: int) -> TerminalCopy:
         """What the terminal shows of a rank: everything, unless redirected (and not teed) or filtered out."""

@@ -6,11 +6,12 @@ import asyncio
 
 from node_agent.adapters.launch_options import LaunchOptions
 from node_agent.application.agent_life import AgentLife
+from node_agent.application.checkpoint_ports import CheckpointLine
 from node_agent.application.control_ports import Announcer
 from node_agent.application.farewell import Farewell
 from node_agent.application.leave_job import Leave
 from node_agent.application.outgoing import Outgoing
-from node_agent.application.ports import CheckpointLine, WorkerProcesses
+from node_agent.application.ports import WorkerProcesses
 from node_agent.application.request_checkpoint import CheckpointAsk
 from service_kit.ports import Clock
 

@@ -12,9 +12,9 @@ from signal import Signals
 from fault_contracts.agent import AgentPhase
 from fault_contracts.preemption import PreemptionNoticed
 from node_agent.application.agent_life import AgentLife
+from node_agent.application.checkpoint_ports import CheckpointLine
 from node_agent.application.control_ports import Announcer
 from node_agent.application.outgoing import Outgoing
-from node_agent.application.ports import CheckpointLine
 from node_agent.application.request_checkpoint import CheckpointAsk, RequestRefused
 from node_agent.domain.farewell_checkpoint import FarewellPlan, plan_farewell
 from service_kit.ports import Clock

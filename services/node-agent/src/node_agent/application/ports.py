@@ -5,7 +5,7 @@ The use cases see only this file; adapters implement it, tests bring fakes of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -15,7 +15,8 @@ from typing import Protocol
 
 from training_topology.identity import LocalRank, Rank
 from worker_link.block_messages import BlockMessage, BlockOrder
-from worker_link.messages import CheckpointRequest, CheckpointSaved, Hello, RankLabels, RestartRequest, Step
+from worker_link.messages import CheckpointSaved, Hello, RankLabels, RestartRequest, Step
+from worker_link.phase_messages import PhaseBegun, PhaseDone
 
 # ------------------------------------------------------------------------------------------- worker processes
 
@@ -214,9 +215,16 @@ class WorkerProcesses(Protocol):
         """
 
     async def stop(
-        self, handles: Sequence[WorkerHandle], *, grace_s: float, first_signal: Signals = SIGTERM
+        self,
+        handles: Sequence[WorkerHandle],
+        *,
+        grace_s: float,
+        first_signal: Signals = SIGTERM,
+        condemned: Collection[int] = (),
     ) -> StopOutcome:
         """End workers and all their descendants: first_signal, grace_s, then SIGKILL.
+
+        Ranks in `condemned` get SIGKILL at once: they hang and would not use the grace.
 
         Handles that have ended already are fine: what they left behind is cleaned up. A process that survives
         SIGKILL (uninterruptible sleep) is reported after a limit, not waited for.
@@ -256,6 +264,9 @@ class WorkerReports(Protocol):
     def on_checkpoint(self, handle: WorkerHandle, message: CheckpointSaved) -> None:
         """This rank's part of a checkpoint is durable."""
 
+    def on_phase(self, handle: WorkerHandle, message: PhaseBegun | PhaseDone) -> None:
+        """The rank declares a long phase, or its end."""
+
     def on_labels(self, handle: WorkerHandle, message: RankLabels) -> None:
         """The rank's place in the parallel layout (dp, tp, pp, ...)."""
 
@@ -270,16 +281,6 @@ class WorkerReports(Protocol):
 
     def on_bad_client(self, pid: int, reason: str) -> None:
         """A connection was refused or ended: wrong user, foreign process, malformed or too large frame."""
-
-
-class CheckpointLine(Protocol):
-    """The way to a rank's link for reports."""
-
-    def links(self, handle: WorkerHandle) -> bool:
-        """Whether the rank uses worker-link."""
-
-    def send(self, handle: WorkerHandle, message: CheckpointRequest) -> bool:
-        """Ask the rank for a checkpoint; False when it cannot be reached."""
 
 
 class BlockLine(Protocol):

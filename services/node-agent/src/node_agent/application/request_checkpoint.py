@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fault_contracts.preemption import RequestCheckpoint
 from node_agent.application.agent_life import AgentLife
+from node_agent.application.checkpoint_ports import CheckpointLine
 from node_agent.application.control_ports import Announcer
-from node_agent.application.ports import CheckpointLine
 from node_agent.domain.agent_state import AgentEvent
 from training_topology.identity import NodeId
 from worker_link.messages import CheckpointRequest

@@ -22,6 +22,7 @@ from fault_contracts.agent import (
 from fault_contracts.faults import FaultClassified
 from fault_contracts.lone_agent import AgentActedAlone
 from fault_contracts.preemption import PreemptionNoticed
+from fault_contracts.rank_faults import RanksFaulted
 from recovery_planner.application.advance_gang import AdvanceGang
 from recovery_planner.application.answer_admission import AnswerAdmission
 from recovery_planner.application.expire_deadlines import ExpireDeadlines
@@ -39,6 +40,7 @@ EVENTS = (
     AgentReported,
     AgentLeft,
     WorkerExited,
+    RanksFaulted,
     WorkersStopped,
     WorkersStarted,
     WorkersCompleted,

@@ -21,6 +21,7 @@ from fault_contracts.faults import FaultClassified
 from fault_contracts.lone_agent import AgentActedAlone
 from fault_contracts.payload import Reason
 from fault_contracts.preemption import PreemptionNoticed
+from fault_contracts.rank_faults import RanksFaulted
 from recovery_planner.domain import membership, preemption, verdict, worker_reports
 from recovery_planner.domain.checkpoint import CheckpointHistory
 from recovery_planner.domain.draft import Draft
@@ -41,6 +42,7 @@ Event = (
     | AgentLeft
     | AgentLost
     | WorkerExited
+    | RanksFaulted
     | WorkersStopped
     | WorkersStarted
     | WorkersCompleted
@@ -105,6 +107,8 @@ def step(
             membership.agent_lost(draft, event)
         case WorkerExited():
             worker_reports.worker_exited(draft, event)
+        case RanksFaulted():
+            worker_reports.ranks_faulted(draft, event)
         case WorkersStopped():
             worker_reports.workers_stopped(draft, event)
         case WorkersStarted():
