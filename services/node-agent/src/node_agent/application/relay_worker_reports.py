@@ -67,7 +67,9 @@ class WorkerReportRelay:
         life, version = self._life, topology_version
         if not self._is_current(version) or life.progress is None:
             return
-        life.notes.step(local_rank, version, step, now_s=self._clock.monotonic_s())
+        now_s = self._clock.monotonic_s()
+        life.pace = life.pace.after(step, topology_version=version, at_s=now_s)
+        life.notes.step(local_rank, version, step, now_s=now_s)
         life.progress, advance = life.progress.after_step(local_rank, step)
         if advance is None:
             return
