@@ -16,7 +16,7 @@ import pytest
 from node_agent.adapters.checkpoint_files import LocalCheckpointFiles
 from node_agent.adapters.checkpoint_folder import DEEP_MAX, WatchedFolder
 from node_agent.adapters.daemon_calls import DaemonCalls
-from node_agent.application.checkpoint_ports import FolderProblem
+from node_agent.application.checkpoint_file_ports import FolderProblem
 from node_agent.domain.checkpoint_arrivals import Look
 from node_agent.domain.checkpoint_check import CheckLevel, PathKind, judge
 from node_agent.domain.checkpoint_pattern import DEFAULT_PATTERN, parse_pattern

@@ -15,7 +15,9 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
+from worker_link.checkpoint_wish import CheckpointWish
 from worker_link.frames import FrameError, FrameReader, encode
 from worker_link.message_fields import INTEGER_MAX, MessageError
 from worker_link.messages import (
@@ -31,6 +33,7 @@ from worker_link.messages import (
     from_wire,
     to_wire,
 )
+from worker_link.phases import PhaseStack
 
 QUEUE_MESSAGES_MAX = 256
 """Checkpoints and requests kept while the agent is away; hours of them at usual rates."""
@@ -57,9 +60,10 @@ class WorkerLink:
         self._queue: deque[bytes] = deque()
         self._labels: Mapping[str, str] = {}
         self._connect_not_before_s = 0.0
-        self._request: CheckpointRequest | None = None
+        self._wish = CheckpointWish()
         self._dropped = 0
         self._last_step: int | None = None
+        self._phases = PhaseStack(self._report, lambda: self._topology_version)
         if socket_path is not None:
             atexit.register(self._flush_at_exit)
             with self._lock:
@@ -95,6 +99,7 @@ class WorkerLink:
         with self._lock:
             self._rank, self._topology_version, self._last_step = rank, topology_version, None
             self._step = None
+            self._wish = CheckpointWish()
 
     def flush(self) -> None:
         """Send what is queued, for half a second at most."""
@@ -124,6 +129,10 @@ class WorkerLink:
             CheckpointSaved(step=step, path=os.fspath(path), kind=kind, writers=writers, topology_version=version)
         )
 
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Declare a long phase, `with link.phase("evaluation"):`; it has its own, longer limits before it is a hang."""
+        return self._phases.entered(name)
+
     def labels(self, **labels: object) -> None:
         """Report this rank's place in the parallel layout, for example `labels(dp=0, tp=1)`."""
         self._labels = {key: str(value) for key, value in labels.items()}
@@ -137,14 +146,17 @@ class WorkerLink:
         """
         self._report(RestartRequest(mode=RestartMode(mode), reason=reason[:1024]))
 
-    def checkpoint_requested(self) -> CheckpointRequest | None:
-        """A wish of the agent for a checkpoint soon, once; None when there is none."""
+    def checkpoint_requested(self, step: int | None = None) -> CheckpointRequest | None:
+        """Ask after each step, on every rank: is a checkpoint wanted now? Once, on all ranks after the same step.
+
+        `step` is the one just finished; without it, the last that was reported. Save, call `checkpoint_saved` and go
+        on: the agent stops the ranks. Costs a microsecond; any thread may ask.
+        """
         if self._path is None:
             return None
         with self._lock:
             self._receive()
-            request, self._request = self._request, None
-            return request
+            return self._wish.due(self._last_step if step is None else step)
 
     def close(self) -> None:
         """Send what is queued, for half a second at most, and end the connection."""
@@ -260,7 +272,7 @@ class WorkerLink:
             while (wire := self._reader.next_message()) is not None:
                 message = from_wire(wire)
                 if isinstance(message, CheckpointRequest):
-                    self._request = message
+                    self._wish.receive(message)
         except (BlockingIOError, InterruptedError):
             return
         except (OSError, FrameError, MessageError):  # not an agent we understand: start over with the next report

@@ -1,9 +1,9 @@
 """Messages between a worker and its agent, as values, and their reading from untrusted JSON.
 
-Worker to agent: hello, step, checkpoint_saved, rank_labels, restart_request. Agent to worker: welcome,
-checkpoint_request. Both ways: those of a re-executable block (block_messages.py). Unknown types are returned as
-`UnknownMessage`, so an older end can report and go on; unknown fields are ignored; a known type with a bad field is
-refused with the field's name.
+Worker to agent: hello, step, checkpoint_saved, rank_labels, restart_request, phases (phase_messages.py). Agent to
+worker: welcome, checkpoint_request. Both ways: those of a re-executable block (block_messages.py). Unknown types are
+returned as `UnknownMessage`, so an older end can report and go on; unknown fields are ignored; a known type with a bad
+field is refused with the field's name.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from worker_link.block_messages import (
     BlockOrder,
 )
 from worker_link.message_fields import LABEL_LENGTH_MAX, PATH_LENGTH_MAX, Fields, MessageError
+from worker_link.phase_messages import PHASE_READERS, PHASE_TYPE_NAMES, PhaseMessage
 
 
 class StepPhase(StrEnum):
@@ -96,10 +97,14 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRequest:
-    """The agent asks for a checkpoint soon, for example before a pre-emption. deadline_s counts from receipt."""
+    """The agent asks for a checkpoint, for example before a pre-emption. deadline_s counts from receipt.
+
+    With `at_step` all ranks save after the same step, that one or the next at which they ask; None: at once.
+    """
 
     reason: str
     deadline_s: float | None = None
+    at_step: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +114,7 @@ class UnknownMessage:
     type: str
 
 
-WorkerMessage = Hello | Step | CheckpointSaved | RankLabels | RestartRequest | BlockMessage
+WorkerMessage = Hello | Step | CheckpointSaved | RankLabels | RestartRequest | BlockMessage | PhaseMessage
 AgentMessage = Welcome | CheckpointRequest | BlockOrder
 Message = WorkerMessage | AgentMessage
 
@@ -122,6 +127,7 @@ _TYPE_NAMES: dict[type[Message], str] = {
     Welcome: "welcome",
     CheckpointRequest: "checkpoint_request",
     **BLOCK_TYPE_NAMES,
+    **PHASE_TYPE_NAMES,
 }
 
 _WIRE = {kind: (name, tuple(entry.name for entry in fields(kind))) for kind, name in _TYPE_NAMES.items()}
@@ -173,7 +179,10 @@ _READERS: dict[str, Callable[[Fields], Message]] = {
     "restart_request": lambda f: RestartRequest(mode=f.choice("mode", RestartMode), reason=f.text("reason")),
     "welcome": lambda f: Welcome(topology_version=f.integer("topology_version")),
     "checkpoint_request": lambda f: CheckpointRequest(
-        reason=f.text("reason"), deadline_s=f.number("deadline_s") if f.has("deadline_s") else None
+        reason=f.text("reason"),
+        deadline_s=f.number("deadline_s") if f.has("deadline_s") else None,
+        at_step=f.optional("at_step"),
     ),
     **BLOCK_READERS,
+    **PHASE_READERS,
 }

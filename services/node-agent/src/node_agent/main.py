@@ -11,43 +11,46 @@ import socket
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from signal import SIGHUP
 
 from pydantic import ValidationError
 
 from fault_contracts.envelope import derived_id
-from node_agent.adapters.agent_folder import AgentFolder, folder_name, make_log_dir, take_agent_folder
-from node_agent.adapters.announcer import TerminalAnnouncer
+from node_agent.adapters.agent_folder import make_log_dir, take_agent_folder
+from node_agent.adapters.announcer import TerminalAnnouncer, prepare_aloud
 from node_agent.adapters.checkpoint_watch import checkpoint_discovery
 from node_agent.adapters.command_journal import SqliteCommandJournal
-from node_agent.adapters.evidence_folder import EvidenceFolders
 from node_agent.adapters.free_port import ReservedPort
-from node_agent.adapters.job_name import job_id_of as job_id_of
+from node_agent.adapters.grace_options import GraceOptions
+from node_agent.adapters.hang_detection import watch_hangs
 from node_agent.adapters.launch_options import LaunchOptions
+from node_agent.adapters.launch_place import LaunchPlace
 from node_agent.adapters.launcher_flags import check_program, parse_launch
+from node_agent.adapters.leave_signals import leave_on_signals
 from node_agent.adapters.log_watch import log_watch, on_hangup
 from node_agent.adapters.own_address import own_address
 from node_agent.adapters.standby import DEFAULT_PRELOAD
 from node_agent.adapters.status_api import StatusApi, StatusUnavailable
 from node_agent.adapters.status_options import TOKEN_VARIABLE
 from node_agent.adapters.terminal import Terminal
-from node_agent.adapters.worker_output import attempt_dir, rank_files
+from node_agent.adapters.worker_output import rank_files
 from node_agent.adapters.worker_processes import ProcessWorkers
 from node_agent.adapters.worker_socket import WorkerSocket
 from node_agent.application.agent_life import AgentIdentity, AgentLife, JobProgram
 from node_agent.application.attend_job import JobAttendance
 from node_agent.application.block_reports import BlockReports
 from node_agent.application.catch_up import CatchUp
+from node_agent.application.dead_man import DeadMan
 from node_agent.application.end_job import JobEnd
-from node_agent.application.leave_job import Leave
 from node_agent.application.obey_commands import CommandIntake
 from node_agent.application.observe_exits import ExitObserver
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.relay_worker_reports import WorkerReportRelay
 from node_agent.application.report_agent import AgentReporter
 from node_agent.application.report_rank_faults import RankFaultReporter
+from node_agent.application.request_checkpoint import CheckpointAsk
 from node_agent.application.restart_in_place import InPlaceRestart
 from node_agent.application.start_workers import WorkerStart
 from node_agent.application.stop_in_process import InProcessStop
@@ -64,22 +67,18 @@ from service_kit.outbox import Outbox
 from service_kit.ports import Bus
 
 NAME = "node-agent"
+STEM_MAX = 50
+"""Characters of the script's name in a job id: with time and pid below the limit of a subject's token."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchPlace:
-    """Where one run happens: its job, its folders, its terminal."""
-
-    job_id: str
-    folder: AgentFolder
-    log_dir: Path
-    announcer: TerminalAnnouncer
-    terminal: Terminal
-
-    @property
-    def run_id(self) -> str:
-        """Folder of this node's logs in `log_dir`."""
-        return f"{folder_name(self.job_id)}/{folder_name(self.folder.node_id)}"
+def job_id_of(options: LaunchOptions) -> str:
+    """The given name, else one that no other run has. Nodes of one job must agree, so theirs has no time in it."""
+    stem = "".join(c if c.isprintable() else "_" for c in Path(options.program).stem)[:STEM_MAX] or "job"
+    if options.job_id:
+        return options.job_id
+    if options.spec.nnodes > 1 or options.spec.spares:
+        return stem
+    return f"{stem}-{SystemClock().now():%Y%m%d-%H%M%S}-{os.getpid()}"
 
 
 async def run_launcher(options: LaunchOptions, settings: AgentSettings, *, job_id: str, terminal: Terminal) -> int:
@@ -137,31 +136,27 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     env = {**life.program.base_env, "PHALANX_WORKER_SOCKET": str(worker_socket.path)}
     life.program = replace(life.program, base_env=env)
     processes.on_exit(ExitObserver(life, outgoing, clock, announcer).on_exit)
-    faults = RankFaultReporter(life, outgoing, processes, _evidence(place), clock, announcer)
-    leave = Leave(life, processes, announcer, shutdown_timeout_s=options.shutdown_timeout_s)
-    for number in options.signals:
-        asyncio.get_running_loop().add_signal_handler(number, leave.on_signal, number)
+    faults = RankFaultReporter(life, outgoing, processes, place.evidence(), clock, announcer)
+    stalls = watch_hangs(life, processes, outgoing, faults, relay, clock, announcer, options.detection, stack)
+    leave = leave_on_signals(options, life, processes, worker_socket, outgoing, clock, announcer)
     logs = None
     if options.log_rules:
         logs = log_watch(options.log_rules, life, outgoing, faults, relay, clock, announcer)
         processes.on_output(logs.feed)
+        status.describer.log_states = logs.states
         asyncio.get_running_loop().add_signal_handler(SIGHUP, on_hangup(logs.reload.ask, leave.on_signal))
         logs.run(stack)
     # Beside the connection: the import of torch takes seconds, and so may a bus that starts as we do.
-    preparing = asyncio.create_task(_prepare(processes, env, announcer))
+    preparing = asyncio.create_task(prepare_aloud(processes, env, announcer))
     stack.callback(preparing.cancel)
     wiring = asyncio.create_task(
-        _control(settings, place, life, processes, worker_socket, blocks, outgoing, status, stack)
+        _control(options.grace, settings, place, life, processes, worker_socket, blocks, outgoing, status, stack)
     )
-    told_to_go = asyncio.create_task(life.ended.wait())
-    await asyncio.wait([wiring, told_to_go], return_when=asyncio.FIRST_COMPLETED)
-    if not wiring.done():
-        wiring.cancel()
-        await asyncio.gather(wiring, return_exceptions=True)
+    if not await _done_before_the_end(wiring, life):
         assert life.exit_code is not None, "ended is set together with the code"
         return int(life.exit_code)
-    told_to_go.cancel()
     attendance, bus = wiring.result()
+    stalls.attach(bus)
     sending = asyncio.create_task(outbox.run(bus))
     try:
         return await attendance.attend()
@@ -176,7 +171,20 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
         await asyncio.gather(sending, return_exceptions=True)
 
 
+async def _done_before_the_end(work: asyncio.Task[tuple[JobAttendance, Bus]], life: AgentLife) -> bool:
+    """False: the agent was told to go meanwhile, and the work was given up."""
+    told_to_go = asyncio.create_task(life.ended.wait())
+    await asyncio.wait([work, told_to_go], return_when=asyncio.FIRST_COMPLETED)
+    told_to_go.cancel()
+    if not work.done():
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        return False
+    return True
+
+
 async def _control(
+    grace: GraceOptions,
     settings: AgentSettings,
     place: LaunchPlace,
     life: AgentLife,
@@ -200,9 +208,11 @@ async def _control(
     stop = WorkerStop(life, processes, port, announcer, InProcessStop(life, processes, worker_socket, announcer))
     start = WorkerStart(life, processes, stop, clock, announcer, InPlaceRestart(life, processes, worker_socket))
     end = JobEnd(life, stop, announcer)
-    intake = CommandIntake(life, journal, start, stop, end, outgoing, clock, announcer)
+    ask = CheckpointAsk(life, worker_socket, announcer)
+    intake = CommandIntake(life, journal, start, stop, end, outgoing, clock, announcer, ask)
     reporter = AgentReporter(life, bus, outgoing, port, clock, heartbeat_s=settings.heartbeat_s)
     blocks.announce = reporter.report
+    dead_man = DeadMan(life, bus, intake, stop, reporter, outgoing, clock, announcer, policy=grace.dead_man)
     attendance = JobAttendance(
         life,
         bus,
@@ -212,6 +222,7 @@ async def _control(
         clock,
         announcer,
         is_connected=lambda: connection.is_connected,
+        beside=(dead_man.forever,),
     )
     connection.on_reconnected(attendance.on_reconnected)
     return attendance, bus
@@ -246,22 +257,9 @@ def _life(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, c
             files=lambda version, local_rank: rank_files(place.log_dir, place.run_id, version, local_rank),
             terminal=options.terminal,
             virtual_local_rank=options.virtual_local_rank,
+            shutdown_signal=options.grace.shutdown_signal,
         ),
     )
-
-
-def _evidence(place: LaunchPlace) -> EvidenceFolders:
-    return EvidenceFolders(
-        lambda version: attempt_dir(place.log_dir, place.run_id, version), notice=place.announcer.say
-    )
-
-
-async def _prepare(processes: ProcessWorkers, env: dict[str, str], announcer: TerminalAnnouncer) -> None:
-    report = await processes.prepare(env)
-    if report.notice:
-        announcer.say(report.notice)
-    elif report.ready:
-        announcer.say(f"workers will be forked from a prepared process (ready after {report.took_s:.1f} s)")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -8,6 +8,7 @@ import pytest
 from node_agent.adapters.launcher_flags import check_program, parse_launch
 from node_agent.application.ports import ProgramKind
 from node_agent.domain.checkpoint_check import CheckLevel
+from node_agent.domain.hang_policies import DetectionMode, DetectionPolicy
 
 WORDS = (
     "nnodes nproc-per-node rdzv-backend rdzv-endpoint rdzv-id rdzv-conf max-restarts monitor-interval start-method "
@@ -265,6 +266,19 @@ def test_checkpoint_flags(tmp_path: Path) -> None:
 )
 def test_checkpoint_flags_that_cannot_be_used(capsys: pytest.CaptureFixture[str], argv: list[str], word: str) -> None:
     assert word in fails(capsys, *argv, "train.py")
+
+
+def test_hang_detection_is_on_and_its_limits_can_be_set() -> None:
+    assert parse_launch(["train.py"], {}).detection == DetectionPolicy()
+    argv = ["--hang-detection", "observe", "--hang-idle", "3", "--hang-silence", "60", "train.py"]
+    given = parse_launch(argv, {}).detection
+    assert (given.mode, given.hang.idle_s, given.silence_s) == (DetectionMode.OBSERVE, 3.0, 60.0)
+
+
+@pytest.mark.parametrize("flag", ["--hang-idle", "--hang-silence"])
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf"])
+def test_a_limit_that_is_none_is_refused(capsys: pytest.CaptureFixture[str], flag: str, value: str) -> None:
+    assert f"{flag} " in fails(capsys, f"{flag}={value}", "train.py")
 
 
 def test_log_rules_come_from_the_flag_else_from_the_environment(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from agent_fakes import Node, start
 
 from fault_contracts.agent import CheckpointReported
 from fault_contracts.checkpoints import path_of
-from node_agent.application.checkpoint_ports import FolderProblem
+from node_agent.application.checkpoint_file_ports import FolderProblem
 from node_agent.application.watch_checkpoint_folder import CheckpointFolderWatch
 from node_agent.domain.checkpoint_arrivals import Entry, Look
 from node_agent.domain.checkpoint_check import PathFacts, PathKind

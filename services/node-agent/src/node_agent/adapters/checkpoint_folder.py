@@ -10,7 +10,7 @@ from threading import Event
 
 from node_agent.adapters.checkpoint_files import LOOK_LIMIT_S, folder_state
 from node_agent.adapters.daemon_calls import DaemonCalls
-from node_agent.application.checkpoint_ports import FolderProblem
+from node_agent.application.checkpoint_file_ports import FolderProblem
 from node_agent.domain.checkpoint_arrivals import Entry, Look
 from node_agent.domain.checkpoint_pattern import NamePattern, is_being_written
 

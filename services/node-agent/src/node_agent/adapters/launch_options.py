@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from signal import Signals
 
 from fault_contracts.agent import JobSpec
 from fault_contracts.subjects import TOKEN_BYTES_MAX
 from node_agent.adapters.checkpoint_options import CheckpointOptions
+from node_agent.adapters.grace_options import GraceOptions
 from node_agent.adapters.status_options import StatusOptions
 from node_agent.application.ports import ProgramKind, TerminalCopy
+from node_agent.domain.hang_policies import DetectionPolicy
 from node_agent.domain.std_routes import Std, StdRoutes, parse_std_routes, terminal_streams
 
 NNODES_MAX = 100_000
@@ -22,6 +24,7 @@ NPROC_MAX = 1_024
 
 NO_STREAMS = StdRoutes()
 NO_CHECKPOINTS = CheckpointOptions()
+USUAL_GRACE = GraceOptions()
 STATUS_DEFAULT = StatusOptions()
 
 
@@ -63,12 +66,14 @@ class LaunchOptions:
     local_ranks_shown: frozenset[int] | None = None
     signals: tuple[Signals, ...] = (Signals.SIGTERM, Signals.SIGINT, Signals.SIGHUP, Signals.SIGQUIT)
     shutdown_timeout_s: float = 30.0
+    grace: GraceOptions = USUAL_GRACE
     standby: bool = True
     preload: tuple[str, ...] = ()
     checkpoints: CheckpointOptions = NO_CHECKPOINTS
     log_rules: tuple[Path, ...] = ()
     status: StatusOptions = STATUS_DEFAULT
     notes: tuple[str, ...] = ()
+    detection: DetectionPolicy = field(default_factory=DetectionPolicy)
 
     def terminal(self, local_rank: int) -> TerminalCopy:
         """What the terminal shows of a rank: everything, unless redirected (and not teed) or filtered out."""
@@ -179,7 +184,7 @@ def read_paths(given: Sequence[str] | None, variable: str) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(Path(text) for text in texts if text))
 
 
-def read_signals(text: str) -> tuple[Signals, ...]:
+def read_signals(text: str, *, flag: str = "--signals-to-handle") -> tuple[Signals, ...]:
     """`SIGTERM,SIGUSR1`.
 
     Raises:
@@ -188,8 +193,8 @@ def read_signals(text: str) -> tuple[Signals, ...]:
     chosen = []
     for name in filter(None, (part.strip().upper() for part in text.split(","))):
         if name not in Signals.__members__ or name in ("SIGKILL", "SIGSTOP", "SIGCHLD"):
-            raise BadOption(f"--signals-to-handle: {name!r} is not a signal that can be handled")
+            raise BadOption(f"{flag}: {name!r} is not a signal that can be handled")
         chosen.append(Signals[name])
     if not chosen:
-        raise BadOption("--signals-to-handle: name at least one signal, or the job could not be stopped in order")
+        raise BadOption(f"{flag}: name at least one signal, or the job could not be stopped in order")
     return tuple(dict.fromkeys(chosen))

@@ -17,6 +17,8 @@ from pydantic import ValidationError
 
 from fault_contracts.agent import JobSpec
 from node_agent.adapters.checkpoint_flags import add_checkpoint_flags, read_checkpoints
+from node_agent.adapters.grace_flags import add_grace_flags, read_grace
+from node_agent.adapters.hang_flags import add_hang_flags, read_detection
 from node_agent.adapters.launch_options import (
     BadOption,
     LaunchOptions,
@@ -100,7 +102,10 @@ def _parser(prog: str) -> _Parser:
     _switch(restarts, "no-standby", "spawn workers instead of forking them from a prepared process: slower")
     _flag(restarts, "preload", action="append", metavar="MODULE", help="import before forking, as torch is; repeatable")
     add_checkpoint_flags(parser, _flag)
+    add_grace_flags(parser.add_argument_group("end of a node, and of the planner"), _flag)
     _flag(restarts, "log-rules", action="append", metavar="FILE", help=_LOG_RULES)
+    hangs = parser.add_argument_group("hang detection")
+    add_hang_flags(lambda name, **options: _flag(hangs, name, **options))
     _add_meeting(parser.add_argument_group("meeting of the nodes"))
     _add_output(parser.add_argument_group("output"))
     add_status_flags(parser.add_argument_group("status API of the agent, read-only"), _flag)
@@ -249,9 +254,11 @@ def _options(given: argparse.Namespace, environ: Mapping[str, str]) -> LaunchOpt
         local_ranks_shown=read_local_ranks(given.local_ranks_filter),
         signals=read_signals(given.signals_to_handle),
         shutdown_timeout_s=given.shutdown_timeout,
+        grace=read_grace(given),
         standby=not given.no_standby,
         preload=tuple(given.preload or ()),
         checkpoints=read_checkpoints(given),
+        detection=read_detection(given),
         log_rules=read_paths(given.log_rules, environ.get("PHALANX_LOG_RULES", "")),
         status=read_status(given, environ),
         notes=tuple(

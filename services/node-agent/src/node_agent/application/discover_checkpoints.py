@@ -12,7 +12,7 @@ from fault_contracts.agent import CheckpointReported
 from fault_contracts.health import Component, SignalObserved
 from fault_contracts.payload import Health
 from node_agent.application.agent_life import AgentLife
-from node_agent.application.checkpoint_ports import CheckpointFiles
+from node_agent.application.checkpoint_file_ports import CheckpointFiles
 from node_agent.application.control_ports import Announcer
 from node_agent.application.outgoing import Outgoing
 from node_agent.domain.checkpoint_check import CheckLevel, Outcome, PathFacts, Verdict, judge

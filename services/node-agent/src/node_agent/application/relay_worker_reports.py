@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from fault_contracts.agent import RankLabelsReported, StepReported
 from node_agent.application.agent_life import AgentLife
@@ -11,10 +12,12 @@ from node_agent.application.control_ports import Announcer
 from node_agent.application.discover_checkpoints import CheckpointDiscovery
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.ports import WorkerHandle
+from node_agent.domain.step_times import TrainingPhase
 from service_kit.ports import Clock
 from training_topology.identity import LocalRank, Rank
 from worker_link.block_messages import BlockMessage
 from worker_link.messages import CheckpointSaved, Hello, RankLabels, RestartRequest, Step, StepPhase
+from worker_link.phase_messages import PhaseBegun, PhaseDone
 
 STEP_INTERVAL_S = 1.0
 """Between two StepReported of a node, but for the first of a generation, which is never held back."""
@@ -23,7 +26,12 @@ BAD_CLIENTS_TOLD_MAX = 5
 
 
 class WorkerReportRelay:
-    """application.ports.WorkerReports for the launcher."""
+    """application.ports.WorkerReports for the launcher.
+
+    Attributes:
+        on_advance: called with each step that the node as a whole finished.
+        on_declared: called when a rank of the present generation declares a long phase, or (None) its end.
+    """
 
     def __init__(
         self,
@@ -42,6 +50,8 @@ class WorkerReportRelay:
         self._announcer = announcer
         self._next_report_s = 0.0
         self._later: asyncio.TimerHandle | None = None
+        self.on_advance: Callable[[int], None] = lambda _step: None
+        self.on_declared: Callable[[WorkerHandle, TrainingPhase | None], None] = lambda _handle, _phase: None
         self._step_tellers: set[LocalRank] = set()
         self.bad_clients = 0
         """Refused connections and reports so far."""
@@ -65,10 +75,13 @@ class WorkerReportRelay:
         life, version = self._life, topology_version
         if not self._is_current(version) or life.progress is None:
             return
-        life.notes.step(local_rank, version, step, now_s=self._clock.monotonic_s())
+        now_s = self._clock.monotonic_s()
+        life.pace = life.pace.after(step, topology_version=version, at_s=now_s)
+        life.notes.step(local_rank, version, step, now_s=now_s)
         life.progress, advance = life.progress.after_step(local_rank, step)
         if advance is None:
             return
+        self.on_advance(advance.step)
         if advance.first:
             self._report(version, advance.step, first=True)
         elif self._clock.monotonic_s() >= self._next_report_s:
@@ -79,7 +92,6 @@ class WorkerReportRelay:
 
     def on_checkpoint(self, handle: WorkerHandle, message: CheckpointSaved) -> None:
         """Pass on one rank's confirmation. One of an older generation still names a durable file, so it counts."""
-        self._life.notes.checkpoint(handle.local_rank, message.kind or "model", message.step)
         self.confirm_checkpoint(
             handle.rank,
             topology_version=message.topology_version or handle.topology_version,
@@ -102,6 +114,9 @@ class WorkerReportRelay:
         source: str = "a log rule",
     ) -> None:
         """A rank's part of a checkpoint is durable, whoever says so: the script over worker-link, or a log rule."""
+        group = self._life.group
+        if group is not None and 0 <= rank - group.first_rank < group.nproc:
+            self._life.notes.checkpoint(LocalRank(rank - group.first_rank), kind, step)
         self._checkpoints.confirm(
             rank,
             step=step,
@@ -111,6 +126,16 @@ class WorkerReportRelay:
             writers=writers,
             topology_version=topology_version,
         )
+
+    def on_phase(self, handle: WorkerHandle, message: PhaseBegun | PhaseDone) -> None:
+        """A long phase that is no hang. A name that is not known is as long as an evaluation."""
+        if not self._is_current(message.topology_version or handle.topology_version):
+            return
+        if isinstance(message, PhaseDone):
+            self.on_declared(handle, None)
+            return
+        is_checkpoint = message.phase == TrainingPhase.CHECKPOINT
+        self.on_declared(handle, TrainingPhase.CHECKPOINT if is_checkpoint else TrainingPhase.EVALUATION)
 
     def on_labels(self, handle: WorkerHandle, message: RankLabels) -> None:
         """Pass on the rank's place in the parallel layout."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fault_contracts.checkpoints import GROUPS_MAX, CheckpointRef, RankPaths
 from node_agent.application.agent_life import AgentLife
-from node_agent.application.checkpoint_ports import CheckpointFolder, FolderProblem
+from node_agent.application.checkpoint_file_ports import CheckpointFolder, FolderProblem
 from node_agent.application.control_ports import Announcer
 from node_agent.application.discover_checkpoints import CheckpointDiscovery
 from node_agent.domain.checkpoint_arrivals import Arrival, Arrivals, Entry, Look, again, observe

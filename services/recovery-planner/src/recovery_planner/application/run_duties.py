@@ -21,6 +21,9 @@ from fault_contracts.agent import (
     WorkersStopped,
 )
 from fault_contracts.faults import FaultClassified
+from fault_contracts.lone_agent import AgentActedAlone
+from fault_contracts.preemption import PreemptionNoticed
+from fault_contracts.rank_faults import RanksFaulted
 from recovery_planner.application.advance_gang import AdvanceGang
 from recovery_planner.application.answer_admission import AnswerAdmission
 from recovery_planner.application.expire_deadlines import ExpireDeadlines
@@ -39,12 +42,15 @@ EVENTS = (
     AgentReported,
     AgentLeft,
     WorkerExited,
+    RanksFaulted,
     WorkersStopped,
     WorkersStarted,
     WorkersCompleted,
     CommandRefused,
     StepReported,
     FaultClassified,
+    PreemptionNoticed,
+    AgentActedAlone,
 )
 """Messages that are events of a gang as they are."""
 RECORDS = (CheckpointReported, RankLabelsReported)
@@ -115,6 +121,10 @@ class RunDuties:
             gang = self._advance.gang_of(payload.job_id)
             world_size = None if gang is None else gang.spec.nnodes * gang.spec.nproc_per_node
             await self._checkpoints.record(payload, world_size=world_size)
+            gang = self._advance.gang_of(payload.job_id)
+            if gang is not None and gang.preemption is not None:
+                # Somebody waits for this checkpoint; at all other times the gang is not moved by one.
+                await self._advance.handle(payload.job_id, payload, delivery.envelope.id)
         elif isinstance(payload, RankLabelsReported):
             await self._labels.record(payload)
         else:

@@ -9,6 +9,7 @@ from fault_contracts.agent import (
     AgentHeartbeat,
     AgentLeft,
     AgentReported,
+    CheckpointReported,
     CommandRefused,
     StepReported,
     WorkerExited,
@@ -17,8 +18,11 @@ from fault_contracts.agent import (
     WorkersStopped,
 )
 from fault_contracts.faults import FaultClassified
+from fault_contracts.lone_agent import AgentActedAlone
 from fault_contracts.payload import Reason
-from recovery_planner.domain import membership, verdict, worker_reports
+from fault_contracts.preemption import PreemptionNoticed
+from fault_contracts.rank_faults import RanksFaulted
+from recovery_planner.domain import membership, preemption, verdict, worker_reports
 from recovery_planner.domain.checkpoint_history import CheckpointHistory
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.gang import Gang
@@ -39,6 +43,7 @@ Event = (
     | AgentLeft
     | AgentLost
     | WorkerExited
+    | RanksFaulted
     | WorkersStopped
     | WorkersStarted
     | WorkersCompleted
@@ -46,6 +51,9 @@ Event = (
     | CommandRefused
     | FaultClassified
     | RanksLabelled
+    | PreemptionNoticed
+    | AgentActedAlone
+    | CheckpointReported
     | DeadlineExpired
 )
 
@@ -101,6 +109,8 @@ def step(
             membership.agent_lost(draft, event)
         case WorkerExited():
             worker_reports.worker_exited(draft, event)
+        case RanksFaulted():
+            worker_reports.ranks_faulted(draft, event)
         case WorkersStopped():
             worker_reports.workers_stopped(draft, event)
         case WorkersStarted():
@@ -115,8 +125,12 @@ def step(
             verdict.fault_classified(draft, event)
         case RanksLabelled():
             ranks_labelled(draft, event)
-        case DeadlineExpired():
-            pass
+        case PreemptionNoticed():
+            preemption.preemption_noticed(draft, event)
+        case AgentActedAlone():
+            worker_reports.acted_alone(draft, event)
+        case CheckpointReported() | DeadlineExpired():
+            pass  # what follows is read from the history and the record
     settle(draft)
     return Step(
         gang=draft.gang,
