@@ -8,6 +8,7 @@ tried with the next report, at most once a second.
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import socket
 import threading
@@ -31,6 +32,7 @@ from worker_link.messages import (
     from_wire,
     to_wire,
 )
+from worker_link.own_work import OwnWork
 
 QUEUE_MESSAGES_MAX = 256
 """Checkpoints and requests kept while the agent is away; hours of them at usual rates."""
@@ -60,6 +62,8 @@ class WorkerLink:
         self._request: CheckpointRequest | None = None
         self._dropped = 0
         self._last_step: int | None = None
+        self.work = OwnWork()
+        """Tells how much of a step is this rank's own work: own_work.py."""
         if socket_path is not None:
             atexit.register(self._flush_at_exit)
             with self._lock:
@@ -95,21 +99,24 @@ class WorkerLink:
         with self._lock:
             self._rank, self._topology_version, self._last_step = rank, topology_version, None
             self._step = None
+        self.work.reset()
 
     def flush(self) -> None:
         """Send what is queued, for half a second at most."""
         self._flush_at_exit()
 
-    def step(self, step: int) -> None:
-        """Report that a training step is finished.
+    def step(self, step: int, *, busy_s: float | None = None) -> None:
+        """Report that a training step is finished; `busy_s` is this rank's own work in it, else `work` tells it.
 
         Raises:
-            ValueError: a negative step; a mistake in the script, and never caused by the agent.
+            ValueError: a negative step or time; a mistake in the script, and never caused by the agent.
         """
-        self._report_step(step, StepPhase.FINISHED)
+        if busy_s is not None and not (math.isfinite(busy_s) and busy_s >= 0):
+            raise ValueError(f"busy_s {busy_s} is not a number of seconds, 0 or more")
+        self._report_step(step, StepPhase.FINISHED, None if busy_s is None else float(busy_s))
 
     def step_started(self, step: int) -> None:
-        """Report that a training step begins; optional."""
+        """Report that a training step begins; optional. What was done since the last one is no work of a step."""
         self._report_step(step, StepPhase.STARTED)
 
     def checkpoint_saved(
@@ -153,15 +160,20 @@ class WorkerLink:
             self._disconnect()
             self._path = None
 
-    def _report_step(self, step: int, phase: StepPhase) -> None:
+    def _report_step(self, step: int, phase: StepPhase, busy_s: float | None = None) -> None:
         if self._path is None:
             return
         if not 0 <= step <= INTEGER_MAX:
             raise ValueError(f"step {step} is not a whole number from 0 to 2^63-1")
         version, now_s = self._topology_version, time.monotonic()
-        frame = encode(to_wire(Step(step=int(step), phase=phase, at_monotonic_s=now_s, topology_version=version)))
         if phase is StepPhase.FINISHED:
             self._last_step = int(step)
+            measured_s = self.work.finish(now_s)
+            busy_s = measured_s if busy_s is None else busy_s
+        else:
+            self.work.begin(now_s)
+        report = Step(step=int(step), phase=phase, at_monotonic_s=now_s, busy_s=busy_s, topology_version=version)
+        frame = encode(to_wire(report))
         with self._lock:
             self._step = frame
             self._flush()
