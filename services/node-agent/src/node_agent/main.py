@@ -40,10 +40,12 @@ from node_agent.application.observe_exits import ExitObserver
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.relay_worker_reports import WorkerReportRelay
 from node_agent.application.report_agent import AgentReporter
+from node_agent.application.report_step_times import StepTimesReporter
 from node_agent.application.restart_in_place import InPlaceRestart
 from node_agent.application.start_workers import WorkerStart
 from node_agent.application.stop_in_process import InProcessStop
 from node_agent.application.stop_workers import WorkerStop
+from node_agent.application.tell_stragglers import CONDITIONS, StragglerTeller
 from node_agent.domain.job_end import ExitCode
 from node_agent.domain.worker_env import base_env
 from node_agent.settings import AgentSettings
@@ -121,9 +123,9 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     stack.push_async_callback(outbox.close)
     outgoing = Outgoing(life.identity, clock, outbox)
     blocks = BlockReports(life, outgoing, clock, announcer)
-    worker_socket = WorkerSocket(
-        owner_of=processes.owner_of, reports=WorkerReportRelay(life, outgoing, clock, announcer, blocks)
-    )
+    step_times = StepTimesReporter(life, outgoing, clock)
+    relay = WorkerReportRelay(life, outgoing, clock, announcer, blocks, step_times)
+    worker_socket = WorkerSocket(owner_of=processes.owner_of, reports=relay)
     stack.push_async_callback(worker_socket.close)
     await worker_socket.start()
     env = {**life.program.base_env, "PHALANX_WORKER_SOCKET": str(worker_socket.path)}
@@ -145,6 +147,10 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
         return int(life.exit_code)
     told_to_go.cancel()
     attendance, bus = wiring.result()
+    step_times.bus = bus
+    teller = StragglerTeller(announcer, job_id=life.identity.job_id)
+    hearing = await bus.listen(messages=CONDITIONS, handler=teller.heard, key=life.identity.node_id)
+    stack.push_async_callback(hearing.stop)
     sending = asyncio.create_task(outbox.run(bus))
     try:
         return await attendance.attend()

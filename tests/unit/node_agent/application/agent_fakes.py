@@ -35,6 +35,7 @@ from node_agent.application.ports import (
     WorkerStartError,
 )
 from node_agent.application.relay_worker_reports import WorkerReportRelay
+from node_agent.application.report_step_times import StepTimesReporter
 from node_agent.application.restart_in_place import InPlaceRestart
 from node_agent.application.start_workers import WorkerStart
 from node_agent.application.stop_in_process import InProcessStop
@@ -206,7 +207,8 @@ class Node:
         self.blocks = BlockReports(self.life, self.outgoing, self.clock, self)
         self.announced = 0
         self.blocks.announce = self.on_announced
-        self.relay = WorkerReportRelay(self.life, self.outgoing, self.clock, self, self.blocks)
+        self.step_times = StepTimesReporter(self.life, self.outgoing, self.clock)
+        self.relay = WorkerReportRelay(self.life, self.outgoing, self.clock, self, self.blocks, self.step_times)
         self.leave = Leave(self.life, self.processes, self, shutdown_timeout_s=30.0)
         self.intake = CommandIntake(
             self.life, self.journal, self.start, self.stop, self.end, self.outgoing, self.clock, self

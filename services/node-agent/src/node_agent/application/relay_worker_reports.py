@@ -10,6 +10,7 @@ from node_agent.application.block_reports import BlockReports
 from node_agent.application.control_ports import Announcer
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.ports import WorkerHandle
+from node_agent.application.report_step_times import StepTimesReporter
 from service_kit.ports import Clock
 from worker_link.block_messages import BlockMessage
 from worker_link.messages import CheckpointSaved, Hello, RankLabels, RestartRequest, Step, StepPhase
@@ -24,9 +25,16 @@ class WorkerReportRelay:
     """application.ports.WorkerReports for the launcher."""
 
     def __init__(
-        self, life: AgentLife, outgoing: Outgoing, clock: Clock, announcer: Announcer, blocks: BlockReports
+        self,
+        life: AgentLife,
+        outgoing: Outgoing,
+        clock: Clock,
+        announcer: Announcer,
+        blocks: BlockReports,
+        step_times: StepTimesReporter,
     ) -> None:
         self._life = life
+        self._step_times = step_times
         self._blocks = blocks
         self._outgoing = outgoing
         self._clock = clock
@@ -44,6 +52,7 @@ class WorkerReportRelay:
         version = message.topology_version or handle.topology_version
         if message.phase is not StepPhase.FINISHED or not self._is_current(version) or life.progress is None:
             return
+        self._step_times.on_step(handle.local_rank, message.step, at_s=message.at_monotonic_s, busy_s=message.busy_s)
         life.progress, advance = life.progress.after_step(handle.local_rank, message.step)
         if advance is None:
             return
@@ -73,6 +82,7 @@ class WorkerReportRelay:
 
     def on_labels(self, handle: WorkerHandle, message: RankLabels) -> None:
         """Pass on the rank's place in the parallel layout."""
+        self._step_times.on_labels(handle.local_rank, message.labels)
         self._outgoing.send(
             RankLabelsReported(
                 node_id=self._life.identity.node_id,
