@@ -28,8 +28,9 @@ from service_kit.ports import Clock, Delivery
 from training_topology.identity import Rank
 
 JOBS_MAX = 1_000
-RANKS_MAX = 65_536
-"""Over all jobs; about 1 KB each. A job beyond either limit is not watched, and the log says so."""
+RANKS_MAX = 16_384
+"""Over all jobs: comparing so many takes some tenths of a second of the loop that also takes in deaths of ranks. A job
+beyond either limit is not watched, and the log says so."""
 SILENT_S = 3_600.0
 """A job without a window for so long is forgotten: ten steps of five minutes each would still be heard."""
 SWEEP_S = 10.0

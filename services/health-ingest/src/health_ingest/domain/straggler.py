@@ -171,7 +171,8 @@ def step(
     findings: list[StragglerFinding] = []
     for rank, compared in _compare(window, policy):
         before = ranks.get(rank) or RankPace()
-        usual_ratio = _usual_ratio(before, policy)
+        # Only where it can matter: it is a third of the cost, and most ranks are fine.
+        usual_ratio = _usual_ratio(before, policy) if before.told or compared.ratio >= policy.slow_ratio else None
         rule = _rule_of(compared, usual_ratio, policy)
         pace = _after_window(before, compared.ratio, rule, policy)
         told = _is_told(pace, policy)
