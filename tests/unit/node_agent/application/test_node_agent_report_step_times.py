@@ -16,6 +16,7 @@ from fault_contracts.step_times import StepTimesReported
 from node_agent.application.tell_stragglers import StragglerTeller
 from service_kit.errors import BusUnavailable
 from service_kit.ports import Delivery
+from training_topology.identity import LocalRank
 from worker_link.messages import RankLabels, Step
 
 pytestmark = pytest.mark.asyncio
@@ -77,6 +78,23 @@ async def test_a_generation_has_its_own_windows(tmp_path: Path) -> None:
         (2, 0, 50),
     ]
     assert bus.sent[1].ranks[0].median_s == 0.125, "the pause between generations is no step"
+
+
+async def test_steps_that_a_log_rule_reads_count_where_the_script_reports_none(tmp_path: Path) -> None:
+    node, bus = Node(tmp_path), PlainBus()
+    node.step_times.bus = bus
+    await node.obey(start())
+    linked = min(node.processes.alive.values(), key=lambda each: each.rank)
+    for number in range(41):
+        node.clock.at_s += 0.125
+        node.relay.on_step(linked, Step(step=number, at_monotonic_s=node.clock.at_s))
+        node.clock.at_s += 0.125
+        for local_rank in (0, 1, 2):
+            node.step_times.on_log_step(LocalRank(local_rank), number)
+    await asyncio.sleep(0)
+    times = bus.sent[0].ranks
+    assert [each.local_rank for each in times] == [0, 1]
+    assert [each.median_s for each in times] == [0.25, 0.25], "not the eighth between line and report"
 
 
 async def test_a_window_that_cannot_be_sent_is_not_kept(tmp_path: Path) -> None:
