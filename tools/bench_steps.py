@@ -38,7 +38,6 @@ from node_agent.application.block_reports import BlockReports
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.ports import ProgramKind, TerminalCopy, WorkerHandle, WorkerSource
 from node_agent.application.relay_worker_reports import WorkerReportRelay
-from node_agent.application.report_step_times import StepTimesReporter
 from node_agent.domain.progress import Progress
 from node_agent.domain.step_window import StepWindows, WindowPolicy
 from node_agent.domain.worker_group import WorkerGroup
@@ -118,9 +117,8 @@ async def measure_agent(seconds: float) -> dict[str, float]:
     clock, announcer = SystemClock(), TerminalAnnouncer(Terminal())
     life = new_life()
     outgoing = Outgoing(life.identity, clock, Sink())
-    step_times = StepTimesReporter(life, outgoing, clock)
     blocks = BlockReports(life, outgoing, clock, announcer)
-    relay = WorkerReportRelay(life, outgoing, clock, announcer, blocks, step_times)
+    relay = WorkerReportRelay(life, outgoing, clock, announcer, blocks)
     handles: dict[int, WorkerHandle] = {}
     server = WorkerSocket(owner_of=handles.get, reports=relay)
     await server.start()

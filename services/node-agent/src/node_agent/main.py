@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from signal import SIGHUP
 
 from pydantic import ValidationError
 
@@ -20,13 +21,17 @@ from fault_contracts.envelope import derived_id
 from node_agent.adapters.agent_folder import AgentFolder, folder_name, make_log_dir, take_agent_folder
 from node_agent.adapters.announcer import TerminalAnnouncer
 from node_agent.adapters.command_journal import SqliteCommandJournal
+from node_agent.adapters.evidence_folder import EvidenceFolders
 from node_agent.adapters.free_port import ReservedPort
 from node_agent.adapters.launch_options import LaunchOptions
 from node_agent.adapters.launcher_flags import check_program, parse_launch
+from node_agent.adapters.log_watch import log_watch, on_hangup
 from node_agent.adapters.own_address import own_address
-from node_agent.adapters.standby import DEFAULT_PRELOAD
+from node_agent.adapters.prepare_workers import prepare_workers, worker_processes
+from node_agent.adapters.status_api import StatusApi, StatusUnavailable
+from node_agent.adapters.status_options import TOKEN_VARIABLE
 from node_agent.adapters.terminal import Terminal
-from node_agent.adapters.worker_output import rank_files
+from node_agent.adapters.worker_output import attempt_dir, rank_files
 from node_agent.adapters.worker_processes import ProcessWorkers
 from node_agent.adapters.worker_socket import WorkerSocket
 from node_agent.application.agent_life import AgentIdentity, AgentLife, JobProgram
@@ -40,12 +45,12 @@ from node_agent.application.observe_exits import ExitObserver
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.relay_worker_reports import WorkerReportRelay
 from node_agent.application.report_agent import AgentReporter
-from node_agent.application.report_step_times import StepTimesReporter
+from node_agent.application.report_rank_faults import RankFaultReporter
 from node_agent.application.restart_in_place import InPlaceRestart
 from node_agent.application.start_workers import WorkerStart
 from node_agent.application.stop_in_process import InProcessStop
 from node_agent.application.stop_workers import WorkerStop
-from node_agent.application.tell_stragglers import CONDITIONS, StragglerTeller
+from node_agent.application.tell_stragglers import tell_stragglers
 from node_agent.domain.job_end import ExitCode
 from node_agent.domain.worker_env import base_env
 from node_agent.settings import AgentSettings
@@ -71,6 +76,11 @@ class LaunchPlace:
     log_dir: Path
     announcer: TerminalAnnouncer
     terminal: Terminal
+
+    @property
+    def run_id(self) -> str:
+        """Folder of this node's logs in `log_dir`."""
+        return f"{folder_name(self.job_id)}/{folder_name(self.folder.node_id)}"
 
 
 def job_id_of(options: LaunchOptions) -> str:
@@ -104,40 +114,49 @@ async def run_launcher(options: LaunchOptions, settings: AgentSettings, *, job_i
     except PermanentError as error:
         announcer.say(f"the bus refuses this agent: {error}")
         return ExitCode.BUS_UNAVAILABLE
+    except StatusUnavailable as error:
+        announcer.say(str(error))
+        return ExitCode.BAD_SETTINGS
     finally:
         os.close(folder.lock_fd)
 
 
 async def _attend(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, stack: AsyncExitStack) -> int:
     clock, announcer, folder = SystemClock(), place.announcer, place.folder
-    processes = ProcessWorkers(
-        clock=clock,
-        terminal=place.terminal,
-        standby=options.standby,
-        preload=(*DEFAULT_PRELOAD, *options.preload),
-        nursery_log=folder.nursery_log,
-    )
+    processes = worker_processes(options, clock=clock, terminal=place.terminal, nursery_log=folder.nursery_log)
     stack.push_async_callback(processes.close)
     life = _life(options, settings, place, clock)
     outbox = Outbox(folder.outbox)
     stack.push_async_callback(outbox.close)
     outgoing = Outgoing(life.identity, clock, outbox)
     blocks = BlockReports(life, outgoing, clock, announcer)
-    step_times = StepTimesReporter(life, outgoing, clock)
-    relay = WorkerReportRelay(life, outgoing, clock, announcer, blocks, step_times)
+    relay = WorkerReportRelay(life, outgoing, clock, announcer, blocks)
+    status = StatusApi(life, processes, outbox, clock, announcer)
+    status.describer.bad_clients = lambda: relay.bad_clients
+    status.open(options.status, folder.path)
+    stack.push_async_callback(status.close)
     worker_socket = WorkerSocket(owner_of=processes.owner_of, reports=relay)
     stack.push_async_callback(worker_socket.close)
     await worker_socket.start()
     env = {**life.program.base_env, "PHALANX_WORKER_SOCKET": str(worker_socket.path)}
     life.program = replace(life.program, base_env=env)
     processes.on_exit(ExitObserver(life, outgoing, clock, announcer).on_exit)
+    faults = RankFaultReporter(life, outgoing, processes, _evidence(place), clock, announcer)
     leave = Leave(life, processes, announcer, shutdown_timeout_s=options.shutdown_timeout_s)
     for number in options.signals:
         asyncio.get_running_loop().add_signal_handler(number, leave.on_signal, number)
+    logs = None
+    if options.log_rules:
+        logs = log_watch(options.log_rules, life, outgoing, faults, relay, clock, announcer)
+        processes.on_output(logs.feed)
+        asyncio.get_running_loop().add_signal_handler(SIGHUP, on_hangup(logs.reload.ask, leave.on_signal))
+        logs.run(stack)
     # Beside the connection: the import of torch takes seconds, and so may a bus that starts as we do.
-    preparing = asyncio.create_task(_prepare(processes, env, announcer))
+    preparing = asyncio.create_task(prepare_workers(processes, env, announcer))
     stack.callback(preparing.cancel)
-    wiring = asyncio.create_task(_control(settings, place, life, processes, worker_socket, blocks, outgoing, stack))
+    wiring = asyncio.create_task(
+        _control(settings, place, life, processes, worker_socket, blocks, outgoing, status, stack)
+    )
     told_to_go = asyncio.create_task(life.ended.wait())
     await asyncio.wait([wiring, told_to_go], return_when=asyncio.FIRST_COMPLETED)
     if not wiring.done():
@@ -147,14 +166,15 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
         return int(life.exit_code)
     told_to_go.cancel()
     attendance, bus = wiring.result()
-    step_times.bus = bus
-    teller = StragglerTeller(announcer, job_id=life.identity.job_id)
-    hearing = await bus.listen(messages=CONDITIONS, handler=teller.heard, key=life.identity.node_id)
-    stack.push_async_callback(hearing.stop)
+    relay.step_times.bus = bus
+    stack.push_async_callback((await tell_stragglers(bus, life.identity, announcer)).stop)
     sending = asyncio.create_task(outbox.run(bus))
     try:
         return await attendance.attend()
     finally:
+        await faults.drain()
+        if logs is not None:
+            logs.signals.close()
         await outgoing.drain()
         await outbox.drain(settings.outbox_drain_s)
         sending.cancel()
@@ -169,12 +189,14 @@ async def _control(
     worker_socket: WorkerSocket,
     blocks: BlockReports,
     outgoing: Outgoing,
+    status: StatusApi,
     stack: AsyncExitStack,
 ) -> tuple[JobAttendance, Bus]:
     """Everything between the bus and the workers."""
     clock, announcer = SystemClock(), place.announcer
     connection = await connect(settings, name=f"{NAME} {life.identity.node_id}")
     stack.push_async_callback(connection.close)
+    status.describer.bus_connected = lambda: connection.is_connected
     bus = JetStreamBus(connection, cluster=settings.cluster, publish_limit_s=settings.publish_limit_s)
     journal = SqliteCommandJournal(place.folder.journal)
     stack.callback(journal.close)
@@ -202,11 +224,12 @@ async def _control(
 
 def _life(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, clock: SystemClock) -> AgentLife:
     folder, announcer = place.folder, place.announcer
-    env, notice = base_env(os.environ, nproc_per_node=options.spec.nproc_per_node)
+    # A rank has no use for the secret of the agent's API.
+    environ = {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
+    env, notice = base_env(environ, nproc_per_node=options.spec.nproc_per_node)
     for line in filter(None, (*options.notes, notice)):
         announcer.say(line)
-    run_id = f"{folder_name(place.job_id)}/{folder_name(folder.node_id)}"
-    announcer.say(f"job {place.job_id}, node {folder.node_id}; logs: {place.log_dir / run_id}")
+    announcer.say(f"job {place.job_id}, node {folder.node_id}; logs: {place.log_dir / place.run_id}")
     return AgentLife(
         identity=AgentIdentity(
             node_id=folder.node_id,
@@ -225,19 +248,17 @@ def _life(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, c
             cwd=Path.cwd(),
             role=options.role,
             base_env=env,
-            files=lambda version, local_rank: rank_files(place.log_dir, run_id, version, local_rank),
+            files=lambda version, local_rank: rank_files(place.log_dir, place.run_id, version, local_rank),
             terminal=options.terminal,
             virtual_local_rank=options.virtual_local_rank,
         ),
     )
 
 
-async def _prepare(processes: ProcessWorkers, env: dict[str, str], announcer: TerminalAnnouncer) -> None:
-    report = await processes.prepare(env)
-    if report.notice:
-        announcer.say(report.notice)
-    elif report.ready:
-        announcer.say(f"workers will be forked from a prepared process (ready after {report.took_s:.1f} s)")
+def _evidence(place: LaunchPlace) -> EvidenceFolders:
+    return EvidenceFolders(
+        lambda version: attempt_dir(place.log_dir, place.run_id, version), notice=place.announcer.say
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -48,7 +48,7 @@ async def run_steps(node: Node, first: int, last: int, *, took_s: float = 0.125)
 
 async def test_a_window_is_one_report(tmp_path: Path) -> None:
     node, bus = Node(tmp_path, node_id="n1"), PlainBus()
-    node.step_times.bus = bus
+    node.relay.step_times.bus = bus
     await node.obey(start())
     node.relay.on_labels(next(iter(node.processes.alive.values())), RankLabels(labels={"pp": "1"}))
     await run_steps(node, 100, 141)
@@ -66,7 +66,7 @@ async def test_a_window_is_one_report(tmp_path: Path) -> None:
 
 async def test_a_generation_has_its_own_windows(tmp_path: Path) -> None:
     node, bus = Node(tmp_path), PlainBus()
-    node.step_times.bus = bus
+    node.relay.step_times.bus = bus
     await node.obey(start())
     await run_steps(node, 0, 39)
     await node.obey(stop())
@@ -80,28 +80,23 @@ async def test_a_generation_has_its_own_windows(tmp_path: Path) -> None:
     assert bus.sent[1].ranks[0].median_s == 0.125, "the pause between generations is no step"
 
 
-async def test_steps_that_a_log_rule_reads_count_where_the_script_reports_none(tmp_path: Path) -> None:
+async def test_steps_that_a_log_rule_reads_make_windows_of_whole_steps(tmp_path: Path) -> None:
     node, bus = Node(tmp_path), PlainBus()
-    node.step_times.bus = bus
+    node.relay.step_times.bus = bus
     await node.obey(start())
-    linked = min(node.processes.alive.values(), key=lambda each: each.rank)
     for number in range(41):
         node.clock.at_s += 0.125
-        node.relay.on_step(linked, Step(step=number, at_monotonic_s=node.clock.at_s))
-        node.clock.at_s += 0.125
-        for local_rank in (0, 1, 2):
-            node.step_times.on_log_step(LocalRank(local_rank), number)
+        for local_rank in (0, 1):
+            node.relay.finish_step(LocalRank(local_rank), number, topology_version=1)
     await asyncio.sleep(0)
-    times = bus.sent[0].ranks
-    assert [each.local_rank for each in times] == [0, 1]
-    assert [each.median_s for each in times] == [0.25, 0.25], "not the eighth between line and report"
+    assert [(each.median_s, each.busy_median_s) for each in bus.sent[0].ranks] == [(0.125, None), (0.125, None)]
 
 
 async def test_a_window_that_cannot_be_sent_is_not_kept(tmp_path: Path) -> None:
     node, bus = Node(tmp_path), PlainBus()
     await node.obey(start())
     await run_steps(node, 0, 21)
-    node.step_times.bus = bus
+    node.relay.step_times.bus = bus
     bus.away = True
     await run_steps(node, 22, 42)
     bus.away = False

@@ -12,6 +12,7 @@ from node_agent.application.outgoing import Outgoing
 from node_agent.application.ports import WorkerHandle
 from node_agent.application.report_step_times import StepTimesReporter
 from service_kit.ports import Clock
+from training_topology.identity import LocalRank, Rank
 from worker_link.block_messages import BlockMessage
 from worker_link.messages import CheckpointSaved, Hello, RankLabels, RestartRequest, Step, StepPhase
 
@@ -25,35 +26,55 @@ class WorkerReportRelay:
     """application.ports.WorkerReports for the launcher."""
 
     def __init__(
-        self,
-        life: AgentLife,
-        outgoing: Outgoing,
-        clock: Clock,
-        announcer: Announcer,
-        blocks: BlockReports,
-        step_times: StepTimesReporter,
+        self, life: AgentLife, outgoing: Outgoing, clock: Clock, announcer: Announcer, blocks: BlockReports
     ) -> None:
         self._life = life
-        self._step_times = step_times
+        self.step_times = StepTimesReporter(life, outgoing, clock)
         self._blocks = blocks
         self._outgoing = outgoing
         self._clock = clock
         self._announcer = announcer
         self._next_report_s = 0.0
         self._later: asyncio.TimerHandle | None = None
-        self._bad_clients = 0
+        self._step_tellers: set[LocalRank] = set()
+        self.bad_clients = 0
+        """Refused connections and reports so far."""
 
     def on_hello(self, handle: WorkerHandle, message: Hello) -> None:
         """Nothing to report: a worker that reports nothing else is a worker without reports."""
 
     def on_step(self, handle: WorkerHandle, message: Step) -> None:
         """Take note of a finished step."""
-        life = self._life
-        version = message.topology_version or handle.topology_version
-        if message.phase is not StepPhase.FINISHED or not self._is_current(version) or life.progress is None:
+        self._step_tellers.add(handle.local_rank)
+        if message.phase is StepPhase.FINISHED:
+            version = message.topology_version or handle.topology_version
+            at_s, busy_s = message.at_monotonic_s, message.busy_s
+            self.finish_step(handle.local_rank, message.step, topology_version=version, at_s=at_s, busy_s=busy_s)
+
+    def tells_steps(self, local_rank: LocalRank) -> bool:
+        """Whether the rank's script reports its steps itself; what is read from its output then adds nothing."""
+        return local_rank in self._step_tellers
+
+    def finish_step(
+        self,
+        local_rank: LocalRank,
+        step: int,
+        *,
+        topology_version: int,
+        at_s: float | None = None,
+        busy_s: float | None = None,
+    ) -> None:
+        """A rank finished a step, whoever says so: the script over worker-link, or a log rule.
+
+        `at_s` is when, by the rank's clock (None: now), and `busy_s` its own work, where that is known.
+        """
+        life, version = self._life, topology_version
+        if not self._is_current(version) or life.progress is None:
             return
-        self._step_times.on_step(handle.local_rank, message.step, at_s=message.at_monotonic_s, busy_s=message.busy_s)
-        life.progress, advance = life.progress.after_step(handle.local_rank, message.step)
+        now_s = self._clock.monotonic_s()
+        life.notes.step(local_rank, version, step, now_s=now_s)
+        self.step_times.on_step(local_rank, step, at_s=now_s if at_s is None else at_s, busy_s=busy_s)
+        life.progress, advance = life.progress.after_step(local_rank, step)
         if advance is None:
             return
         if advance.first:
@@ -66,23 +87,38 @@ class WorkerReportRelay:
 
     def on_checkpoint(self, handle: WorkerHandle, message: CheckpointSaved) -> None:
         """Pass on one rank's confirmation. One of an older generation still names a durable file, so it counts."""
+        self._life.notes.checkpoint(handle.local_rank, message.kind or "model", message.step)
+        self.confirm_checkpoint(
+            handle.rank,
+            topology_version=message.topology_version or handle.topology_version,
+            step=message.step,
+            path=message.path,
+            kind=message.kind or "model",
+            writers=message.writers or None,
+        )
+
+    def confirm_checkpoint(
+        self, rank: Rank, *, topology_version: int, step: int, path: str, kind: str, writers: int | None
+    ) -> None:
+        """A rank's part of a checkpoint is durable, whoever says so: the script over worker-link, or a log rule."""
         self._outgoing.send(
             CheckpointReported(
                 node_id=self._life.identity.node_id,
                 job_id=self._life.identity.job_id,
-                topology_version=message.topology_version or handle.topology_version,
-                rank=handle.rank,
-                step=message.step,
-                path=message.path,
-                kind=message.kind or "model",
-                writers=message.writers or None,
+                topology_version=topology_version,
+                rank=rank,
+                step=step,
+                path=path,
+                kind=kind,
+                writers=writers,
                 saved_at=self._clock.now(),
             )
         )
 
     def on_labels(self, handle: WorkerHandle, message: RankLabels) -> None:
         """Pass on the rank's place in the parallel layout."""
-        self._step_times.on_labels(handle.local_rank, message.labels)
+        self._life.notes.labels(handle.local_rank, message.labels)
+        self.step_times.on_labels(handle.local_rank, message.labels)
         self._outgoing.send(
             RankLabelsReported(
                 node_id=self._life.identity.node_id,
@@ -107,8 +143,8 @@ class WorkerReportRelay:
 
     def on_bad_client(self, pid: int, reason: str) -> None:
         """A refused connection; told a few times, then only counted."""
-        self._bad_clients += 1
-        if self._bad_clients <= BAD_CLIENTS_TOLD_MAX:
+        self.bad_clients += 1
+        if self.bad_clients <= BAD_CLIENTS_TOLD_MAX:
             self._announcer.say(f"a report of process {pid} was refused: {reason[:200]}")
 
     def _is_current(self, topology_version: int) -> bool:

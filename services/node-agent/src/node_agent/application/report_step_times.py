@@ -35,38 +35,22 @@ class StepTimesReporter:
         self._policy = policy or WindowPolicy()
         self._topology_version = 0
         self._windows = StepWindows(opened_s=0.0, policy=self._policy)
-        self._linked: set[LocalRank] = set()
         self._peers: dict[LocalRank, str] = {}
         self._sending: set[asyncio.Task[None]] = set()
         self.bus: Bus | None = None
         """Set once there is one."""
 
     def on_step(self, local_rank: LocalRank, step: int, *, at_s: float, busy_s: float | None = None) -> None:
-        """A rank of the present generation reported over worker-link that it finished a step at `at_s` of its clock."""
-        if self._is_here(local_rank):
-            self._linked.add(local_rank)
-            self._note(local_rank, step, at_s=at_s, busy_s=busy_s)
-
-    def on_log_step(self, local_rank: LocalRank, step: int) -> None:
-        """A progress rule read a step in a rank's output; not counted where worker-link tells it more exactly."""
-        if self._is_here(local_rank) and local_rank not in self._linked:
-            self._note(local_rank, step, at_s=self._clock.monotonic_s(), busy_s=None)
-
-    def _is_here(self, local_rank: LocalRank) -> bool:
-        """Whether the rank is of the present generation, whose windows begin with its first step."""
+        """A rank of the present generation finished a step at `at_s`, by a clock of its own or of this node."""
         group = self._life.group
         if group is None or not 0 <= local_rank < group.nproc:
-            return False
+            return
+        now_s = self._clock.monotonic_s()
         if group.topology_version != self._topology_version:
             self._topology_version = group.topology_version
-            self._windows = StepWindows(opened_s=self._clock.monotonic_s(), policy=self._policy)
-            self._linked.clear()
-        return True
-
-    def _note(self, local_rank: LocalRank, step: int, *, at_s: float, busy_s: float | None) -> None:
-        group, now_s = self._life.group, self._clock.monotonic_s()
+            self._windows = StepWindows(opened_s=now_s, policy=self._policy)
         closed = self._windows.note(local_rank, step, at_s=at_s, busy_s=busy_s, now_s=now_s)
-        if closed is not None and closed.ranks and group is not None:
+        if closed is not None and closed.ranks:
             self._report(closed, int(group.first_rank))
 
     def on_labels(self, local_rank: LocalRank, labels: Mapping[str, str]) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from fault_contracts.health import ConditionCleared, ConditionRaised
 from fault_contracts.payload import Payload
 from fault_contracts.step_times import STRAGGLER_CHECK
+from node_agent.application.agent_life import AgentIdentity
 from node_agent.application.control_ports import Announcer
-from service_kit.ports import Delivery
+from service_kit.ports import Bus, Delivery, Subscription
 
 CONDITIONS: tuple[type[Payload], ...] = (ConditionRaised, ConditionCleared)
 TOLD_MAX = 1_024
@@ -35,3 +36,9 @@ class StragglerTeller:
         elif condition.condition_id in self._told:
             self._told.discard(condition.condition_id)
             self._announcer.say(condition.reason)
+
+
+async def tell_stragglers(bus: Bus, identity: AgentIdentity, announcer: Announcer) -> Subscription:
+    """Begin to listen for this node and job."""
+    teller = StragglerTeller(announcer, job_id=identity.job_id)
+    return await bus.listen(messages=CONDITIONS, handler=teller.heard, key=identity.node_id)
