@@ -118,8 +118,9 @@ bench-in-process: setup ## restart in place: raise and kill in a re-executable j
 	@$(BIN)/python tools/bench_in_process.py
 
 .PHONY: bench-agent
-bench-agent: setup ## how fast an agent reads the output of its ranks
+bench-agent: setup ## how fast an agent reads the output of its ranks, and what a step heartbeat costs
 	@$(BIN)/python tools/bench_agent.py --out .bench/agent.json
+	@$(BIN)/python tools/bench_steps.py --out .bench/steps.json
 
 .PHONY: up
 up: setup ## start a developer's stack: nats-server, Valkey and the services, data in .phalanx
