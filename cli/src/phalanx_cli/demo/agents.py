@@ -54,7 +54,8 @@ class Agents:
             *("--cluster", place.cluster, "--nats-url", place.nats_url),
             *("--data-dir", str(place.folder / node_id), "--log-dir", str(place.folder / node_id / "ranks")),
             *("--redirects", "3"),
-            *("-m", "phalanx_cli.demo.train", *self._script),
+            "-m",
+            *self._script,
         )
         spec = ProcessSpec(
             name=node_id,

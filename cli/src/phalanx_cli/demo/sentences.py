@@ -73,7 +73,8 @@ def _gang(event: GangFormed, ranks_per_node: int) -> str:
 
 
 def _exited(event: WorkerExited) -> str:
-    what = f"rank {event.exit.rank} on {event.node_id} ended with {ending(event.exit)}"
+    who = f"rank {event.exit.rank} on {event.node_id}"
+    what = f"{who} gave up and its process lives" if event.process_alive else f"{who} ended with {ending(event.exit)}"
     if event.error is None:
         return what
     first_line = event.error.message.partition("\n")[0]
@@ -94,7 +95,11 @@ def _plan(event: RecoveryPlanned) -> str:
         return f"no further restart: {why}"
     start = "from the beginning" if event.checkpoint_step is None else f"from step {event.checkpoint_step}"
     moves = "".join(f", {row.node_id} takes node_rank {row.node_rank}" for row in event.moves)
-    return f"restart {start}{moves}; {event.restarts_left} restarts left ({why})"
+    in_place = ""
+    if event.level is RecoveryLevel.IN_PROCESS:
+        new = ", ".join(str(rank) for rank in event.ranks_replaced)
+        in_place = f" in place, {f'a new process for rank {new} alone' if new else 'every process goes on'},"
+    return f"restart{in_place} {start}{moves}; {event.restarts_left} restarts left ({why})"
 
 
 def _resumed(event: TrainingResumed) -> str:
