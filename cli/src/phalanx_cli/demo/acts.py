@@ -7,7 +7,17 @@ from phalanx_cli.demo.inject import Injection, InjectionFailed
 from phalanx_cli.demo.judgement import FAILED, judge_bug, judge_recovery, whole_run_problems
 from phalanx_cli.demo.processes import read_processes
 from phalanx_cli.demo.scenario import RANKS_PER_NODE, WORLD_SIZE, Act, Fault
-from phalanx_cli.demo.stage import START_LIMIT_S, Job, Stage, gone, inject_and_wait, rest_s, start, until_training
+from phalanx_cli.demo.stage import (
+    RECOVERY_LIMIT_S,
+    START_LIMIT_S,
+    Job,
+    Stage,
+    gone,
+    inject_and_wait,
+    rest_s,
+    start,
+    until_training,
+)
 from phalanx_cli.demo.story import JobStory
 from phalanx_cli.demo.watch import NotSeen
 
@@ -65,7 +75,9 @@ async def bug_job(stage: Stage) -> None:
         exits = start(job, stage.watch)
         try:
             await stage.watch.until(
-                lambda: story.ended is not None or gone(job), "the end of the job", limit_s=START_LIMIT_S * 2
+                lambda: story.ended is not None or gone(job),
+                "the end of the job",
+                limit_s=START_LIMIT_S + RECOVERY_LIMIT_S,
             )
         except NotSeen as error:
             stage.problems.append(str(error))
