@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from signal import SIGHUP
 
 from pydantic import ValidationError
 
@@ -20,13 +21,15 @@ from fault_contracts.envelope import derived_id
 from node_agent.adapters.agent_folder import AgentFolder, folder_name, make_log_dir, take_agent_folder
 from node_agent.adapters.announcer import TerminalAnnouncer
 from node_agent.adapters.command_journal import SqliteCommandJournal
+from node_agent.adapters.evidence_folder import EvidenceFolders
 from node_agent.adapters.free_port import ReservedPort
 from node_agent.adapters.launch_options import LaunchOptions
 from node_agent.adapters.launcher_flags import check_program, parse_launch
+from node_agent.adapters.log_watch import log_watch, on_hangup
 from node_agent.adapters.own_address import own_address
 from node_agent.adapters.standby import DEFAULT_PRELOAD
 from node_agent.adapters.terminal import Terminal
-from node_agent.adapters.worker_output import rank_files
+from node_agent.adapters.worker_output import attempt_dir, rank_files
 from node_agent.adapters.worker_processes import ProcessWorkers
 from node_agent.adapters.worker_socket import WorkerSocket
 from node_agent.application.agent_life import AgentIdentity, AgentLife, JobProgram
@@ -40,6 +43,7 @@ from node_agent.application.observe_exits import ExitObserver
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.relay_worker_reports import WorkerReportRelay
 from node_agent.application.report_agent import AgentReporter
+from node_agent.application.report_rank_faults import RankFaultReporter
 from node_agent.application.restart_in_place import InPlaceRestart
 from node_agent.application.start_workers import WorkerStart
 from node_agent.application.stop_in_process import InProcessStop
@@ -69,6 +73,11 @@ class LaunchPlace:
     log_dir: Path
     announcer: TerminalAnnouncer
     terminal: Terminal
+
+    @property
+    def run_id(self) -> str:
+        """Folder of this node's logs in `log_dir`."""
+        return f"{folder_name(self.job_id)}/{folder_name(self.folder.node_id)}"
 
 
 def job_id_of(options: LaunchOptions) -> str:
@@ -121,17 +130,23 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     stack.push_async_callback(outbox.close)
     outgoing = Outgoing(life.identity, clock, outbox)
     blocks = BlockReports(life, outgoing, clock, announcer)
-    worker_socket = WorkerSocket(
-        owner_of=processes.owner_of, reports=WorkerReportRelay(life, outgoing, clock, announcer, blocks)
-    )
+    relay = WorkerReportRelay(life, outgoing, clock, announcer, blocks)
+    worker_socket = WorkerSocket(owner_of=processes.owner_of, reports=relay)
     stack.push_async_callback(worker_socket.close)
     await worker_socket.start()
     env = {**life.program.base_env, "PHALANX_WORKER_SOCKET": str(worker_socket.path)}
     life.program = replace(life.program, base_env=env)
     processes.on_exit(ExitObserver(life, outgoing, clock, announcer).on_exit)
+    faults = RankFaultReporter(life, outgoing, processes, _evidence(place), clock, announcer)
     leave = Leave(life, processes, announcer, shutdown_timeout_s=options.shutdown_timeout_s)
     for number in options.signals:
         asyncio.get_running_loop().add_signal_handler(number, leave.on_signal, number)
+    logs = None
+    if options.log_rules:
+        logs = log_watch(options.log_rules, life, outgoing, faults, relay, clock, announcer)
+        processes.on_output(logs.feed)
+        asyncio.get_running_loop().add_signal_handler(SIGHUP, on_hangup(logs.reload.ask, leave.on_signal))
+        logs.run(stack)
     # Beside the connection: the import of torch takes seconds, and so may a bus that starts as we do.
     preparing = asyncio.create_task(_prepare(processes, env, announcer))
     stack.callback(preparing.cancel)
@@ -149,6 +164,9 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     try:
         return await attendance.attend()
     finally:
+        await faults.drain()
+        if logs is not None:
+            logs.signals.close()
         await outgoing.drain()
         await outbox.drain(settings.outbox_drain_s)
         sending.cancel()
@@ -199,8 +217,7 @@ def _life(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, c
     env, notice = base_env(os.environ, nproc_per_node=options.spec.nproc_per_node)
     for line in filter(None, (*options.notes, notice)):
         announcer.say(line)
-    run_id = f"{folder_name(place.job_id)}/{folder_name(folder.node_id)}"
-    announcer.say(f"job {place.job_id}, node {folder.node_id}; logs: {place.log_dir / run_id}")
+    announcer.say(f"job {place.job_id}, node {folder.node_id}; logs: {place.log_dir / place.run_id}")
     return AgentLife(
         identity=AgentIdentity(
             node_id=folder.node_id,
@@ -219,10 +236,16 @@ def _life(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, c
             cwd=Path.cwd(),
             role=options.role,
             base_env=env,
-            files=lambda version, local_rank: rank_files(place.log_dir, run_id, version, local_rank),
+            files=lambda version, local_rank: rank_files(place.log_dir, place.run_id, version, local_rank),
             terminal=options.terminal,
             virtual_local_rank=options.virtual_local_rank,
         ),
+    )
+
+
+def _evidence(place: LaunchPlace) -> EvidenceFolders:
+    return EvidenceFolders(
+        lambda version: attempt_dir(place.log_dir, place.run_id, version), notice=place.announcer.say
     )
 
 

@@ -237,3 +237,13 @@ def test_values_that_no_message_could_carry_are_refused_by_their_flag(
 
 def test_odd_but_printable_names_are_taken() -> None:
     assert parse_launch(["--job-id", "we ird/../j.ob*>\u00fc", "t.py"], {}).job_id == "we ird/../j.ob*>\u00fc"
+
+
+def test_log_rules_come_from_the_flag_else_from_the_environment(tmp_path: Path) -> None:
+    given = ["--log-rules", "a.yaml", "--log-rules", "b.yaml", "t.py"]
+    environ = {"PHALANX_LOG_RULES": "c.yaml:d.yaml"}
+    assert parse_launch(given, environ).log_rules == (Path("a.yaml"), Path("b.yaml"))
+    assert parse_launch(["t.py"], environ).log_rules == (Path("c.yaml"), Path("d.yaml"))
+    assert parse_launch(["t.py"], {}).log_rules == ()
+    (tmp_path / "t.py").write_text("")
+    assert "a.yaml: cannot be read" in check_program(parse_launch(given, {}), tmp_path)

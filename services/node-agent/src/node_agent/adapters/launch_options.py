@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
@@ -35,6 +35,7 @@ class LaunchOptions:
         nats_url: empty: NATS_URL, else an embedded server.
         data_dir: where embedded servers, outbox and journal keep their files.
         log_dir: None: `logs` in data_dir.
+        log_rules: rule files; none: the output is not watched.
         notes: one sentence for each torchrun flag that was accepted and has no effect here.
     """
 
@@ -60,6 +61,7 @@ class LaunchOptions:
     shutdown_timeout_s: float = 30.0
     standby: bool = True
     preload: tuple[str, ...] = ()
+    log_rules: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
 
     def terminal(self, local_rank: int) -> TerminalCopy:
@@ -163,6 +165,12 @@ def read_local_ranks(text: str) -> frozenset[int] | None:
     if re.fullmatch(r"\s*\d{1,4}\s*(,\s*\d{1,4}\s*)*", text) is None:
         raise BadOption(f"--local-ranks-filter {text!r}: give local ranks such as 0,2")
     return frozenset(int(rank) for rank in text.split(","))
+
+
+def read_paths(given: Sequence[str] | None, variable: str) -> tuple[Path, ...]:
+    """Paths from a repeatable flag; without it from a variable, separated by colons as in PATH."""
+    texts = given if given is not None else variable.split(os.pathsep)
+    return tuple(dict.fromkeys(Path(text) for text in texts if text))
 
 
 def read_signals(text: str) -> tuple[Signals, ...]:

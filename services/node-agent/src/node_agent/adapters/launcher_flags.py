@@ -23,9 +23,11 @@ from node_agent.adapters.launch_options import (
     read_name,
     read_nnodes,
     read_nproc,
+    read_paths,
     read_signals,
     read_streams,
 )
+from node_agent.adapters.log_rule_files import rule_files_problem
 from node_agent.application.ports import ProgramKind
 
 EXAMPLES = """\
@@ -41,6 +43,7 @@ Differs from torchrun: --max-restarts is 3 (torchrun: 0) and counts inside --res
 """
 
 _JOB = "name of the job, the same on all nodes (default: script, time, pid)"
+_LOG_RULES = "watch the ranks' output by these rules (docs/log-rules.md); repeatable, SIGHUP reads them again"
 _IGNORED = {
     "rdzv_backend": "--rdzv-backend {} has no effect: ranks meet through the planner",
     "rdzv_conf": "--rdzv-conf has no effect: ranks meet through the planner",
@@ -94,6 +97,7 @@ def _parser(prog: str) -> _Parser:
     _flag(restarts, "signals-to-handle", default="SIGTERM,SIGINT,SIGHUP,SIGQUIT", metavar="NAMES", help="that stop it")
     _switch(restarts, "no-standby", "spawn workers instead of forking them from a prepared process: slower")
     _flag(restarts, "preload", action="append", metavar="MODULE", help="import before forking, as torch is; repeatable")
+    _flag(restarts, "log-rules", action="append", metavar="FILE", help=_LOG_RULES)
     _add_meeting(parser.add_argument_group("meeting of the nodes"))
     _add_output(parser.add_argument_group("output"))
     _add_ignored(parser.add_argument_group("accepted for torchrun's sake, without effect"))
@@ -163,7 +167,13 @@ def parse_launch(argv: Sequence[str], environ: Mapping[str, str], *, prog: str =
 
 
 def check_program(options: LaunchOptions, cwd: Path) -> str:
-    """What is wrong with the program, as a sentence; empty when it can be run. A module shows it when it starts."""
+    """What is wrong with the program or the rule files, as a sentence; empty when it can be run.
+
+    A module shows it when it starts.
+    """
+    problem = rule_files_problem([cwd / path for path in options.log_rules])
+    if problem:
+        return problem
     path = cwd / options.program
     match options.kind:
         case ProgramKind.MODULE:
@@ -189,7 +199,7 @@ def _use_environment(parser: argparse.ArgumentParser, environ: Mapping[str, str]
             action.default = text.strip().lower() not in ("", "0", "false")
         else:
             # argparse passes a text default through the flag's type, so a bad value is reported as the flag's.
-            action.default = [text] if action.dest == "preload" else text
+            action.default = [text] if action.dest in ("preload", "log_rules") else text
 
 
 def _options(given: argparse.Namespace, environ: Mapping[str, str]) -> LaunchOptions:
@@ -237,6 +247,7 @@ def _options(given: argparse.Namespace, environ: Mapping[str, str]) -> LaunchOpt
         shutdown_timeout_s=given.shutdown_timeout,
         standby=not given.no_standby,
         preload=tuple(given.preload or ()),
+        log_rules=read_paths(given.log_rules, environ.get("PHALANX_LOG_RULES", "")),
         notes=tuple(
             sentence.format(getattr(given, dest)) for dest, sentence in _IGNORED.items() if getattr(given, dest)
         ),

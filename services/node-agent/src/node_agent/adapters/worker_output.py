@@ -17,7 +17,9 @@ from pathlib import Path
 
 from node_agent.adapters.line_output import TAIL_LINE_BYTES_MAX, TAIL_LINES_MAX, LineSplitter
 from node_agent.adapters.terminal import Terminal
+from node_agent.application.output_tap import OutputPlace, OutputTap
 from node_agent.application.ports import RankFiles, TerminalCopy, WorkerStartError
+from node_agent.domain.log_rule import LogStream
 
 PIPE_BYTES = 1024 * 1024
 """Room for a busy moment of the agent; Linux's default limit for an unprivileged user (pipe-max-size)."""
@@ -28,9 +30,14 @@ DRAIN_BYTES_MAX = 2 * PIPE_BYTES
 """At the end of a worker the pipe is emptied at once; a descendant that still writes cannot hold us here."""
 
 
+def attempt_dir(log_dir: Path, run_id: str, topology_version: int) -> Path:
+    """Folder of one attempt, in torchrun's layout."""
+    return log_dir / run_id / f"attempt_{topology_version}"
+
+
 def rank_files(log_dir: Path, run_id: str, topology_version: int, local_rank: int) -> RankFiles:
     """Paths of one rank in one attempt, in torchrun's layout. Creates nothing."""
-    directory = log_dir / run_id / f"attempt_{topology_version}" / str(local_rank)
+    directory = attempt_dir(log_dir, run_id, topology_version) / str(local_rank)
     return RankFiles(
         directory=directory,
         stdout=directory / "stdout.log",
@@ -83,14 +90,49 @@ class OutputFile:
         self._notice(f"cannot write {self._path}: {error.strerror}. Training goes on; this output is not kept.")
 
 
+class WatchedStream:
+    """What goes to the tap of one stream. Whatever happens there, files and terminal get their output."""
+
+    def __init__(
+        self, tap: OutputTap | None, place: OutputPlace, stream: LogStream, notice: Callable[[str], None]
+    ) -> None:
+        self._tap = tap
+        self.place = place
+        self.stream = stream
+        self._notice = notice
+
+    def take(self, data: bytes) -> None:
+        """Pass on; never raises."""
+        if self._tap is None:
+            return
+        try:
+            self._tap.take(self.place, self.stream, data)
+        except Exception as error:  # noqa: BLE001 - a bug in the watch must not end the training's output
+            self._give_up(error)
+
+    def end(self) -> None:
+        """The stream ended; never raises."""
+        if self._tap is None:
+            return
+        try:
+            self._tap.end(self.place, self.stream)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        self._tap = None
+        self._notice(f"the {self.stream} of rank {self.place.rank} is not watched any more: {error!r}")
+
+
 class Stream:
     """One stream of one rank: pipe in, file and terminal out."""
 
-    def __init__(self, file: OutputFile, terminal: Terminal | None, *, prefix: bytes, is_stderr: bool) -> None:
+    def __init__(self, file: OutputFile, terminal: Terminal | None, watched: WatchedStream, *, prefix: bytes) -> None:
         self._file = file
         self._terminal = terminal
+        self._watched = watched
         self._prefix = prefix
-        self._is_stderr = is_stderr
+        self._is_stderr = watched.stream is LogStream.STDERR
         self._lines = LineSplitter()
         self._tail: deque[bytes] = deque(maxlen=TAIL_LINES_MAX)
         self._loop = asyncio.get_running_loop()
@@ -145,6 +187,7 @@ class Stream:
             self._file.write(data)
             if self._terminal is not None or self._is_stderr:
                 self._show(self._lines.feed(data))
+            self._watched.take(data)
 
     def _show(self, lines: list[bytes]) -> None:
         if self._is_stderr:
@@ -160,28 +203,38 @@ class Stream:
         self._read_fd = None
         self._show(self._lines.flush())
         self._file.close()
+        self._watched.end()
 
 
 class RankOutput:
     """Both streams of one worker, and the file for its stack dumps."""
 
-    def __init__(self, rank: int, files: RankFiles, copy: TerminalCopy, terminal: Terminal) -> None:
+    def __init__(
+        self,
+        place: OutputPlace,
+        files: RankFiles,
+        copy: TerminalCopy,
+        terminal: Terminal,
+        tap: OutputTap | None = None,
+    ) -> None:
         try:
             files.directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise WorkerStartError(f"cannot create the log folder {files.directory}: {error.strerror}") from error
-        prefix = f"[{rank}]: ".encode()
+        prefix = f"[{place.rank}]: ".encode()
+        self._watched = [WatchedStream(tap, place, stream, terminal.notice) for stream in LogStream]
+        watched_out, watched_err = self._watched
         self.stdout = Stream(
             OutputFile(files.stdout, terminal.notice),
             terminal if copy.stdout else None,
+            watched_out,
             prefix=prefix,
-            is_stderr=False,
         )
         self.stderr = Stream(
             OutputFile(files.stderr, terminal.notice),
             terminal if copy.stderr else None,
+            watched_err,
             prefix=prefix,
-            is_stderr=True,
         )
         self._stacks_path = files.stacks
 
@@ -197,6 +250,13 @@ class RankOutput:
         """The worker has its ends of the pipes."""
         self.stdout.close_write_end()
         self.stderr.close_write_end()
+
+    def renew(self, place: OutputPlace) -> None:
+        """What comes from now on is another generation's, and perhaps another rank's."""
+        self.drain()
+        self.stderr.forget_tail()
+        for watched in self._watched:
+            watched.place = place
 
     def drain(self) -> None:
         """Take what both pipes hold now."""

@@ -11,6 +11,7 @@ from node_agent.application.control_ports import Announcer
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.ports import WorkerHandle
 from service_kit.ports import Clock
+from training_topology.identity import LocalRank, Rank
 from worker_link.block_messages import BlockMessage
 from worker_link.messages import CheckpointSaved, Hello, RankLabels, RestartRequest, Step, StepPhase
 
@@ -34,17 +35,28 @@ class WorkerReportRelay:
         self._next_report_s = 0.0
         self._later: asyncio.TimerHandle | None = None
         self._bad_clients = 0
+        self._step_tellers: set[LocalRank] = set()
 
     def on_hello(self, handle: WorkerHandle, message: Hello) -> None:
         """Nothing to report: a worker that reports nothing else is a worker without reports."""
 
     def on_step(self, handle: WorkerHandle, message: Step) -> None:
         """Take note of a finished step."""
-        life = self._life
-        version = message.topology_version or handle.topology_version
-        if message.phase is not StepPhase.FINISHED or not self._is_current(version) or life.progress is None:
+        self._step_tellers.add(handle.local_rank)
+        if message.phase is StepPhase.FINISHED:
+            version = message.topology_version or handle.topology_version
+            self.finish_step(handle.local_rank, message.step, topology_version=version)
+
+    def tells_steps(self, local_rank: LocalRank) -> bool:
+        """Whether the rank's script reports its steps itself; what is read from its output then adds nothing."""
+        return local_rank in self._step_tellers
+
+    def finish_step(self, local_rank: LocalRank, step: int, *, topology_version: int) -> None:
+        """A rank finished a step, whoever says so: the script over worker-link, or a log rule."""
+        life, version = self._life, topology_version
+        if not self._is_current(version) or life.progress is None:
             return
-        life.progress, advance = life.progress.after_step(handle.local_rank, message.step)
+        life.progress, advance = life.progress.after_step(local_rank, step)
         if advance is None:
             return
         if advance.first:
@@ -57,16 +69,29 @@ class WorkerReportRelay:
 
     def on_checkpoint(self, handle: WorkerHandle, message: CheckpointSaved) -> None:
         """Pass on one rank's confirmation. One of an older generation still names a durable file, so it counts."""
+        self.confirm_checkpoint(
+            handle.rank,
+            topology_version=message.topology_version or handle.topology_version,
+            step=message.step,
+            path=message.path,
+            kind=message.kind or "model",
+            writers=message.writers or None,
+        )
+
+    def confirm_checkpoint(
+        self, rank: Rank, *, topology_version: int, step: int, path: str, kind: str, writers: int | None
+    ) -> None:
+        """A rank's part of a checkpoint is durable, whoever says so: the script over worker-link, or a log rule."""
         self._outgoing.send(
             CheckpointReported(
                 node_id=self._life.identity.node_id,
                 job_id=self._life.identity.job_id,
-                topology_version=message.topology_version or handle.topology_version,
-                rank=handle.rank,
-                step=message.step,
-                path=message.path,
-                kind=message.kind or "model",
-                writers=message.writers or None,
+                topology_version=topology_version,
+                rank=rank,
+                step=step,
+                path=path,
+                kind=kind,
+                writers=writers,
                 saved_at=self._clock.now(),
             )
         )
