@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -72,6 +72,7 @@ class FakeProcesses:
     specs: list[WorkerSpec] = field(default_factory=list)
     alive: dict[int, WorkerHandle] = field(default_factory=dict)
     stops: list[tuple[tuple[int, ...], float]] = field(default_factory=list)
+    condemned: set[int] = field(default_factory=set)
     unkillable: bool = False
     callback: Callable[[WorkerExit], None] = lambda _exit: None
     clock: HandClock = field(default_factory=HandClock)
@@ -112,8 +113,14 @@ class FakeProcesses:
         self.callback(self.exit_of(handle, **values))
 
     async def stop(
-        self, handles: Sequence[WorkerHandle], *, grace_s: float, first_signal: Signals = SIGTERM
+        self,
+        handles: Sequence[WorkerHandle],
+        *,
+        grace_s: float,
+        first_signal: Signals = SIGTERM,
+        condemned: Collection[int] = (),
     ) -> StopOutcome:
+        self.condemned.update(condemned)
         self.stops.append((tuple(handle.pid for handle in handles), grace_s))
         if self.unkillable:
             return StopOutcome(unkillable=tuple(handles), took_s=0.1)

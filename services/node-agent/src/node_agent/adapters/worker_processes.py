@@ -10,7 +10,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from signal import SIGTERM, Signals
@@ -182,7 +182,12 @@ class ProcessWorkers:
             record.pidfd = None
 
     async def stop(
-        self, handles: Sequence[WorkerHandle], *, grace_s: float, first_signal: Signals = SIGTERM
+        self,
+        handles: Sequence[WorkerHandle],
+        *,
+        grace_s: float,
+        first_signal: Signals = SIGTERM,
+        condemned: Collection[int] = (),
     ) -> StopOutcome:
         """See the port."""
         loop = asyncio.get_running_loop()
@@ -192,7 +197,8 @@ class ProcessWorkers:
             if record.exit is None:
                 # One that is dead already, and whose status is on its way, was not ended by us: it is evidence.
                 record.stopping = record.stopping or record.is_alive()
-                record.send(first_signal)
+                # A condemned one hangs and would not use its grace, for which the whole gang would wait.
+                record.send(signal.SIGKILL if record.handle.rank in condemned else first_signal)
                 # A stopped process (SIGSTOP) takes no signal but SIGKILL until it is continued.
                 record.send(signal.SIGCONT)
         if grace_s > 0 and first_signal != signal.SIGKILL:

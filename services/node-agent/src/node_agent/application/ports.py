@@ -5,7 +5,7 @@ The use cases see only this file; adapters implement it, tests bring fakes of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -214,9 +214,16 @@ class WorkerProcesses(Protocol):
         """
 
     async def stop(
-        self, handles: Sequence[WorkerHandle], *, grace_s: float, first_signal: Signals = SIGTERM
+        self,
+        handles: Sequence[WorkerHandle],
+        *,
+        grace_s: float,
+        first_signal: Signals = SIGTERM,
+        condemned: Collection[int] = (),
     ) -> StopOutcome:
         """End workers and all their descendants: first_signal, grace_s, then SIGKILL.
+
+        Ranks in `condemned` get SIGKILL at once: they hang and would not use the grace.
 
         Handles that have ended already are fine: what they left behind is cleaned up. A process that survives
         SIGKILL (uninterruptible sleep) is reported after a limit, not waited for.
