@@ -27,7 +27,7 @@ class Injection:
 
 
 def inject(fault: Fault, story: JobStory, faults_dir: Path) -> Injection:
-    """Hit the last rank, the node of the highest node_rank, or make rank 1 fail once.
+    """Hit a rank of the last node, that node itself, or make a rank of the first node fail once.
 
     Raises:
         InjectionFailed: the process to be hit is not known or has ended.
@@ -38,6 +38,15 @@ def inject(fault: Fault, story: JobStory, faults_dir: Path) -> Injection:
             rank = WORLD_SIZE - 1
             node_id, pid = _signal_rank(story, rank, signal.SIGKILL)
             what = f"kill -9 of rank {rank} on {node_id} (pid {pid})"
+        case Fault.STOP_RANK:
+            rank = WORLD_SIZE - 2
+            node_id, pid = _signal_rank(story, rank, signal.SIGSTOP)
+            what = f"SIGSTOP of rank {rank} on {node_id} (pid {pid})"
+        case Fault.NAN_LOSS:
+            rank = 0
+            node_id, _ = story.holder(rank)
+            (faults_dir / f"nan_rank_{rank}").touch()
+            what = f"rank {rank} on {node_id} prints a loss of NaN once, in its next step"
         case Fault.KILL_NODE:
             rank, node_id = None, story.rank_table[-1]
             pid = _signal(story.nodes[node_id].agent_pid, f"the agent of {node_id}", signal.SIGKILL)

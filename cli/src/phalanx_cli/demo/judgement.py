@@ -167,6 +167,8 @@ def _wrong_verdict(fault: Fault, verdict: FaultClassified | None) -> list[str]:
         return [f"the verdict is {_verdict_words(verdict)}, the truth is {truth_words(fault)}"]
     if verdict.attribution is not Attribution.UNKNOWN and not verdict.reasons:
         return ["the verdict gives no reason"]
+    if not any(truth.evidence in reason for reason in _reasons(verdict)):
+        return [f"no reason of the verdict names {truth.evidence}"]
     return []
 
 

@@ -63,7 +63,7 @@ def phase_table(results: tuple[FaultResult, ...]) -> Table:
 
 def verdict_table(results: tuple[FaultResult, ...]) -> Table:
     """When each fault was seen, who was blamed for it and how it ended, held against what was injected."""
-    table = _table("What was found, against what was injected (seen: milliseconds after it)", gap=0)
+    table = _table("Found, against what was injected (seen: ms after it)", gap=0)
     table.add_column("fault", no_wrap=True)
     table.add_column("seen", justify="right")
     for head in ("suspect", "verdict", "right", "outcome"):

@@ -17,6 +17,10 @@ STEPS_PER_FAULT_MIN = 60
 second: 20 steps and 50 at most, at the pace below."""
 
 
+LOSS_RULE = "loss-is-not-finite"
+"""Of log_rules.yaml, which the first job runs with."""
+
+
 class Act(StrEnum):
     """The demo's jobs. Each fault belongs to one of them."""
 
@@ -32,6 +36,8 @@ class Fault(StrEnum):
     """What can be injected, in the order in which the demo does it."""
 
     KILL_RANK = "kill-rank"
+    STOP_RANK = "stop-rank"
+    NAN_LOSS = "nan-loss"
     KILL_NODE = "kill-node"
     EXCEPTION = "exception"
     RAISE_IN_PLACE = "raise-in-place"
@@ -48,6 +54,7 @@ class Truth:
         act: the job that it is injected into.
         attribution: whose fault it is; unknown where the evidence cannot tell yet.
         causes: slugs of docs/causes.md that fit.
+        evidence: what a reason of the verdict has to name.
         replaced: the ranks that have to have another process afterwards, and no others.
     """
 
@@ -55,12 +62,24 @@ class Truth:
     act: Act
     attribution: Attribution
     causes: tuple[str, ...]
+    evidence: str = ""
     replaced: frozenset[int] = frozenset(range(WORLD_SIZE))
 
 
 TRUTHS: dict[Fault, Truth] = {
     Fault.KILL_RANK: Truth(
         done="kill -9 of a rank", act=Act.RESTARTS, attribution=Attribution.PLATFORM, causes=("process_killed",)
+    ),
+    Fault.STOP_RANK: Truth(
+        done="SIGSTOP of a rank", act=Act.RESTARTS, attribution=Attribution.PLATFORM, causes=("process_stopped",)
+    ),
+    Fault.NAN_LOSS: Truth(
+        # A NaN can come from the data, the model or a sick device; the rule is what is known.
+        done="a loss that is NaN, printed once",
+        act=Act.RESTARTS,
+        attribution=Attribution.UNKNOWN,
+        causes=("log_rule",),
+        evidence=LOSS_RULE,
     ),
     Fault.KILL_NODE: Truth(
         done="kill -9 of a node's agent", act=Act.RESTARTS, attribution=Attribution.PLATFORM, causes=("agent_lost",)
@@ -103,7 +122,7 @@ class BadOptions(ValueError):
 class Options:
     """What the user chose."""
 
-    steps: int = 240
+    steps: int = 360
     faults: tuple[Fault, ...] = tuple(Fault)
     seed: int = 1
     step_s: float = 0.02

@@ -7,6 +7,7 @@ import signal
 from fault_contracts.agent import CommandRefused, ExitStatus, OomKill, WorkerExited, WorkersStopped
 from fault_contracts.faults import FaultClassified
 from fault_contracts.payload import Payload
+from fault_contracts.rank_faults import RanksFaulted
 from fault_contracts.recovery import (
     GangFormed,
     IncidentClosed,
@@ -29,6 +30,8 @@ def sentence(event: Payload, *, ranks_per_node: int) -> tuple[str, str] | None:
             return "gang", _gang(event, ranks_per_node)
         case WorkerExited():
             return "signal", _exited(event)
+        case RanksFaulted():
+            return "signal", _faulted(event)
         case NodeLost():
             return "signal", f"{event.node_id} is lost: {event.reason.sentence}"
         case IncidentOpened():
@@ -79,6 +82,12 @@ def _exited(event: WorkerExited) -> str:
         return what
     first_line = event.error.message.partition("\n")[0]
     return f"{what}: {event.error.type}: {_short(first_line)}"
+
+
+def _faulted(event: RanksFaulted) -> str:
+    ranks = ", ".join(str(suspect.rank) for suspect in event.suspects)
+    who = f"rank {ranks} on {event.node_id}" if ranks else f"nobody alone on {event.node_id}"
+    return f"{who} cannot go on ({event.rule_id}): {_short(event.reason)}"
 
 
 def _short(text: str) -> str:

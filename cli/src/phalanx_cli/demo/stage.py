@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from phalanx_cli.demo.agents import Agents, Place
 from phalanx_cli.demo.inject import inject
@@ -16,6 +17,7 @@ from phalanx_cli.demo.watch import NotSeen, Watch
 from service_kit.clock import SystemClock
 
 CLUSTER = "demo"
+LOG_RULES = Path(__file__).with_name("log_rules.yaml")
 START_LIMIT_S = 120.0
 """From the agents' start to the first step of all ranks: three interpreters import torch, in 50 s on busy cores."""
 PROGRESS_LIMIT_S = 30.0
@@ -41,7 +43,7 @@ class Stage:
         place = Place(job_id=job_id, cluster=CLUSTER, nats_url=self.nats_url, folder=self.folder.logs / job_id)
         module = "phalanx_cli.demo.train_in_place" if act is Act.IN_PLACE else "phalanx_cli.demo.train"
         script = training_arguments(self.options, act, self.folder, "--step-s", str(self.options.step_s), *extra)
-        return Agents(place, (module, *script), spares=spares)
+        return Agents(place, (module, *script), spares=spares, log_rules=LOG_RULES if act is Act.RESTARTS else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """The demo's training script: run by `phalanx run -m phalanx_cli.demo.train` and, for the unfailed run, by torchrun.
 
 It shows what a script has to do for a fast recovery: report steps, confirm checkpoints, and start from the checkpoint
-that it is given. Under torchrun the link does nothing. Apart from the two lines marked as injected faults it is an
+that it is given. Under torchrun the link does nothing. Apart from the lines marked as injected faults it is an
 ordinary loop.
 """
 
@@ -51,32 +51,34 @@ def train(options: argparse.Namespace, given: tuple[int, str] | None) -> None:
     for step in range(done + 1, options.steps + 1):
         started_s = time.monotonic()
         batch = trainer.batch(step)
-        _fail_once(options.faults, rank)  # injected fault
+        if _wanted(options.faults, f"fail_rank_{rank}"):  # injected fault
+            raise OSError(5, "Input/output error while reading the next batch (injected, passes on retry)")
         if step == options.bug_at_step and rank == options.bug_rank:  # injected fault
             batch[0, 0] = len(ALPHABET)  # a character that the model does not know
         loss = trainer.step(step, batch)
         link.step(step)
+        shown = float("nan") if _wanted(options.faults, f"nan_rank_{rank}") else loss  # injected fault
+        sys.stdout.write(f"rank {rank}: step {step}, loss {shown:.4f}\n")
+        sys.stdout.flush()
         if step % options.checkpoint_every == 0:
             folder = checkpoint_folder(options.work / "checkpoints", step)
             save_shard(folder, state, rank=rank, world_size=world_size)
             link.checkpoint_saved(step, str(folder), writers=world_size)
         if step in (options.steps, *options.results_at):
             digest = write_result(options.work, trainer.weights.numpy().tobytes(), rank=rank, step=step)
-            sys.stdout.write(f"rank {rank}: step {step}, loss {loss:.4f}, weights {digest[:12]}\n")
+            sys.stdout.write(f"rank {rank}: weights of step {step}: sha256 {digest[:12]}\n")
         # A step of a real model takes longer than this one; the pace leaves time to watch.
         time.sleep(max(0.0, options.step_s - (time.monotonic() - started_s)))
     dist.barrier()
     dist.destroy_process_group()
 
 
-def _fail_once(folder: Path | None, rank: int) -> None:
-    """Fail as a read from a shaky file system does: this time, and not when the same step is tried again."""
-    if folder is None:
-        return
-    wanted = folder / f"fail_rank_{rank}"
-    if wanted.exists():
-        wanted.rename(folder / f"failed_rank_{rank}")
-        raise OSError(5, "Input/output error while reading the next batch (injected, passes on retry)")
+def _wanted(folder: Path | None, fault: str) -> bool:
+    """Whether to fail now: as a shaky file system does, this time, and not when the same step is tried again."""
+    if folder is None or not (folder / fault).exists():
+        return False
+    (folder / fault).rename(folder / f"{fault}.done")
+    return True
 
 
 def parse_options() -> argparse.Namespace:
@@ -88,7 +90,11 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--checkpoint-every", type=int, default=20, metavar="STEPS")
     parser.add_argument("--step-s", type=float, default=0.0, help="shortest duration of a step in seconds")
-    parser.add_argument("--faults", type=Path, help="a file fail_rank_N in this folder makes rank N fail once")
+    parser.add_argument(
+        "--faults",
+        type=Path,
+        help="a file fail_rank_N in this folder makes rank N fail once, nan_rank_N lets it print a NaN",
+    )
     parser.add_argument(
         "--bug-at-step", type=int, help="at this step, in every try, --bug-rank meets an unknown character"
     )

@@ -134,6 +134,17 @@ def test_the_ranks_with_a_new_process_are_those_that_need_one(
         assert (not problems) is (lives is good)
 
 
+def test_the_verdict_on_a_nan_names_the_rule_that_saw_it() -> None:
+    job = story(cause="log_rule", attribution=Attribution.UNKNOWN)
+    assert judge_recovery(job, injected(Fault.NAN_LOSS), ALL_NEW).problems == (
+        "no reason of the verdict names loss-is-not-finite",
+    )
+    job.verdicts[0] = job.verdicts[0].model_copy(
+        update={"reasons": (Reason(rule_id="r", sentence="rule LogSlow_loss-is-not-finite"),)}
+    )
+    assert judge_recovery(job, injected(Fault.NAN_LOSS), ALL_NEW).problems == ()
+
+
 def test_a_rank_that_left_no_word_of_its_process_is_unknown_and_a_problem() -> None:
     silent = {1: ALL_NEW[1], 2: {0: 10, 1: 11, 2: 12}}
     result = judge_recovery(

@@ -1,18 +1,25 @@
 """The small parts: options, words, sentences, weights, the run's folder."""
 
 import os
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from fault_contracts.agent import ExitStatus, OomKill, StepReported, WorkerError, WorkerExited
+from fault_contracts.agent import ExitStatus, OomKill, StepReported, WorkerError, WorkerExited, WorkersStarted
 from fault_contracts.payload import Reason
-from fault_contracts.recovery import RecoveryLevel, RecoveryPlanned
+from fault_contracts.rank_faults import RanksFaulted, Suspect
+from fault_contracts.recovery import GangFormed, RecoveryLevel, RecoveryPlanned
+from node_agent.adapters.log_rules_yaml import YamlRuleFile
+from phalanx_cli.demo.inject import InjectionFailed, inject
 from phalanx_cli.demo.place import RUNS_KEPT, make_run_folder
 from phalanx_cli.demo.processes import read_processes, replaced_ranks, write_process
-from phalanx_cli.demo.scenario import Act, BadOptions, Fault, Options, check, chosen_faults
+from phalanx_cli.demo.scenario import LOSS_RULE, Act, BadOptions, Fault, Options, check, chosen_faults
 from phalanx_cli.demo.sentences import sentence
+from phalanx_cli.demo.stage import LOG_RULES
+from phalanx_cli.demo.story import JobStory
 from phalanx_cli.demo.weights import compare, write_result
 from phalanx_cli.demo.words import ALPHABET, as_tokens, read_words
 
@@ -124,6 +131,64 @@ def test_a_plan_says_which_processes_go_on() -> None:
     assert planned(RecoveryLevel.PROCESS, 3) == "restart from step 40; 9 restarts left (because)"
     assert "in place, every process goes on, from step 40" in planned(RecoveryLevel.IN_PROCESS)
     assert "in place, a new process for rank 3 alone, from step 40" in planned(RecoveryLevel.IN_PROCESS, 3)
+
+
+@pytest.mark.parametrize(
+    ("suspects", "wanted"),
+    [
+        ((Suspect(rank=2, local_rank=0, pid=7),), "rank 2 on a cannot go on (stopped): it is stopped"),
+        ((), "nobody alone on a cannot go on (stopped): it is stopped"),
+    ],
+)
+def test_a_rank_that_lives_and_cannot_go_on_is_told_with_its_rule(suspects: tuple[Suspect, ...], wanted: str) -> None:
+    event = RanksFaulted(
+        node_id="a", instance_id="i", job_id="j", topology_version=1, check="process_stopped", rule_id="stopped",
+        suspects=suspects, reason="it is stopped", ran_s=1, observed_at=AT,
+    )  # fmt: skip
+    assert sentence(event, ranks_per_node=2) == ("signal", wanted)
+
+
+def job_of(*pids: int) -> JobStory:
+    story = JobStory("j", ranks_per_node=2)
+    story.apply(GangFormed(job_id="j", topology_version=1, nodes=("a", "b"), world_size=4, formed_at=AT))
+    for node_id, own in (("a", pids[:2]), ("b", pids[2:])):
+        story.apply(
+            WorkersStarted(
+                node_id=node_id, instance_id="i", job_id="j", topology_version=1, operation_id="o", pids=own,
+                source="nursery", duration_s=0,
+            )
+        )  # fmt: skip
+    return story
+
+
+def test_a_stop_hits_the_process_it_names_and_a_file_makes_a_rank_fail_once(tmp_path: Path) -> None:
+    sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        told = inject(Fault.STOP_RANK, job_of(1, 2, sleeper.pid, 4), tmp_path)
+        assert (told.node_id, told.rank) == ("b", 2)
+        _, status = os.waitpid(sleeper.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+    told = inject(Fault.NAN_LOSS, job_of(1, 2, 3, 4), tmp_path)
+    assert (told.node_id, told.rank) == ("a", 0)
+    assert (tmp_path / "nan_rank_0").exists()
+
+
+def test_a_target_that_has_ended_is_said_and_not_passed_over(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    with pytest.raises(InjectionFailed, match="ended already"):
+        inject(Fault.KILL_RANK, job_of(1, 2, 3, ended.pid), tmp_path)
+    with pytest.raises(InjectionFailed, match="not known"):
+        inject(Fault.KILL_RANK, job_of(1, 2), tmp_path)
+
+
+def test_the_rules_of_the_first_job_are_good_and_have_the_rule_that_is_looked_for() -> None:
+    loaded = YamlRuleFile(LOG_RULES).load()
+    assert [rule.name for rule in loaded.rules] == [LOSS_RULE]
+    assert not loaded.refused
 
 
 def test_what_nobody_needs_to_read_is_not_told() -> None:
