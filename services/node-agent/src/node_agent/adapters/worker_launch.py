@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 
 from node_agent.adapters.nursery import NurseryClient, NurseryError
+from node_agent.adapters.output_pump import OutputPump
 from node_agent.adapters.process_sweep import MARKER_VARIABLE
 from node_agent.adapters.spawn import spawn_worker
 from node_agent.adapters.standby import Standby
@@ -29,6 +30,7 @@ class WorkerLaunch:
         self._python = python
         self._worker_socket = worker_socket
         self._serial = count(1)
+        self._shared_pump: OutputPump | None = None
         self.tap: OutputTap | None = None
         """Who gets a copy of the output."""
 
@@ -47,7 +49,7 @@ class WorkerLaunch:
         # Of an earlier run with the same id: it must not be taken for this worker's.
         spec.files.error.unlink(missing_ok=True)
         place = OutputPlace(topology_version=spec.topology_version, rank=spec.rank, local_rank=spec.local_rank)
-        output = RankOutput(place, spec.files, spec.terminal, self._terminal, self.tap)
+        output = RankOutput(place, spec.files, spec.terminal, self._terminal, self.tap, self._pump())
         stacks_fd = output.open_stacks()
         try:
             record = await self._start(spec, env, output, marker, stacks_fd, standby)
@@ -58,6 +60,12 @@ class WorkerLaunch:
             os.close(stacks_fd)
         output.started()
         return record
+
+    def _pump(self) -> OutputPump:
+        """One for all workers; made when there is a loop."""
+        if self._shared_pump is None:
+            self._shared_pump = OutputPump()
+        return self._shared_pump
 
     async def _start(
         self,

@@ -7,7 +7,6 @@ follow torchrun's layout: `<log_dir>/<run_id>/attempt_<topology_version>/<local_
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import fcntl
 import os
@@ -16,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from node_agent.adapters.line_output import TAIL_LINE_BYTES_MAX, TAIL_LINES_MAX, LineSplitter
+from node_agent.adapters.output_pump import OutputPump
 from node_agent.adapters.terminal import Terminal
 from node_agent.application.output_tap import OutputPlace, OutputTap
 from node_agent.application.ports import RankFiles, TerminalCopy, WorkerStartError
@@ -127,7 +127,9 @@ class WatchedStream:
 class Stream:
     """One stream of one rank: pipe in, file and terminal out."""
 
-    def __init__(self, file: OutputFile, terminal: Terminal | None, watched: WatchedStream, *, prefix: bytes) -> None:
+    def __init__(
+        self, file: OutputFile, terminal: Terminal | None, watched: WatchedStream, pump: OutputPump, *, prefix: bytes
+    ) -> None:
         self._file = file
         self._terminal = terminal
         self._watched = watched
@@ -135,7 +137,7 @@ class Stream:
         self._is_stderr = watched.stream is LogStream.STDERR
         self._lines = LineSplitter()
         self._tail: deque[bytes] = deque(maxlen=TAIL_LINES_MAX)
-        self._loop = asyncio.get_running_loop()
+        self._pump = pump
         read_fd, self.write_fd = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(read_fd, False)
         self._read_fd: int | None = read_fd
@@ -143,7 +145,7 @@ class Stream:
             fcntl.fcntl(read_fd, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         except OSError:  # over the user's pipe quota: the default of 64 KB works too
             pass
-        self._loop.add_reader(read_fd, self._read_some)
+        pump.add(read_fd, self._read_some)
 
     def close_write_end(self) -> None:
         """After the worker has it; the pipe then ends with its last writer."""
@@ -170,24 +172,28 @@ class Stream:
         self.drain()
         self._end()
 
-    def _read_some(self) -> None:
-        self._read(READS_PER_WAKEUP_MAX * READ_BYTES)
+    def _read_some(self) -> int:
+        return self._read(READS_PER_WAKEUP_MAX * READ_BYTES, once=True)
 
-    def _read(self, bytes_max: int) -> None:
+    def _read(self, bytes_max: int, *, once: bool = False) -> int:
+        """Take at most so much, and when `once` only until a read comes back short; returns how much it was."""
         taken = 0
         while taken < bytes_max and self._read_fd is not None:
             try:
                 data = os.read(self._read_fd, READ_BYTES)
             except BlockingIOError:
-                return
+                break
             if not data:
                 self._end()
-                return
+                break
             taken += len(data)
             self._file.write(data)
             if self._terminal is not None or self._is_stderr:
                 self._show(self._lines.feed(data))
             self._watched.take(data)
+            if once and len(data) < READ_BYTES:
+                break  # the pipe was empty after it; the next wake-up announces what comes later
+        return taken
 
     def _show(self, lines: list[bytes]) -> None:
         if self._is_stderr:
@@ -198,7 +204,7 @@ class Stream:
     def _end(self) -> None:
         if self._read_fd is None:
             return
-        self._loop.remove_reader(self._read_fd)
+        self._pump.remove(self._read_fd)
         os.close(self._read_fd)
         self._read_fd = None
         self._show(self._lines.flush())
@@ -216,6 +222,7 @@ class RankOutput:
         copy: TerminalCopy,
         terminal: Terminal,
         tap: OutputTap | None = None,
+        pump: OutputPump | None = None,
     ) -> None:
         try:
             files.directory.mkdir(parents=True, exist_ok=True)
@@ -224,16 +231,19 @@ class RankOutput:
         prefix = f"[{place.rank}]: ".encode()
         self._watched = [WatchedStream(tap, place, stream, terminal.notice) for stream in LogStream]
         watched_out, watched_err = self._watched
+        pump = pump or OutputPump()
         self.stdout = Stream(
             OutputFile(files.stdout, terminal.notice),
             terminal if copy.stdout else None,
             watched_out,
+            pump,
             prefix=prefix,
         )
         self.stderr = Stream(
             OutputFile(files.stderr, terminal.notice),
             terminal if copy.stderr else None,
             watched_err,
+            pump,
             prefix=prefix,
         )
         self._stacks_path = files.stacks
