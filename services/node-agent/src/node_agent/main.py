@@ -23,6 +23,7 @@ from node_agent.adapters.announcer import TerminalAnnouncer
 from node_agent.adapters.command_journal import SqliteCommandJournal
 from node_agent.adapters.evidence_folder import EvidenceFolders
 from node_agent.adapters.free_port import ReservedPort
+from node_agent.adapters.hang_detection import hang_watch
 from node_agent.adapters.launch_options import LaunchOptions
 from node_agent.adapters.launcher_flags import check_program, parse_launch
 from node_agent.adapters.log_watch import log_watch, on_hangup
@@ -45,6 +46,7 @@ from node_agent.application.relay_worker_reports import WorkerReportRelay
 from node_agent.application.report_agent import AgentReporter
 from node_agent.application.report_rank_faults import RankFaultReporter
 from node_agent.application.restart_in_place import InPlaceRestart
+from node_agent.application.share_stalls import StallExchange
 from node_agent.application.start_workers import WorkerStart
 from node_agent.application.stop_in_process import InProcessStop
 from node_agent.application.stop_workers import WorkerStop
@@ -138,6 +140,11 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     life.program = replace(life.program, base_env=env)
     processes.on_exit(ExitObserver(life, outgoing, clock, announcer).on_exit)
     faults = RankFaultReporter(life, outgoing, processes, _evidence(place), clock, announcer)
+    stalls = StallExchange(life, outgoing, clock)
+    watching = asyncio.create_task(
+        hang_watch(life, processes, faults, relay, clock, announcer, options.detection, stalls).run()
+    )
+    stack.callback(watching.cancel)
     leave = Leave(life, processes, announcer, shutdown_timeout_s=options.shutdown_timeout_s)
     for number in options.signals:
         asyncio.get_running_loop().add_signal_handler(number, leave.on_signal, number)
@@ -160,6 +167,7 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
         return int(life.exit_code)
     told_to_go.cancel()
     attendance, bus = wiring.result()
+    stalls.attach(bus)
     sending = asyncio.create_task(outbox.run(bus))
     try:
         return await attendance.attend()

@@ -7,6 +7,7 @@ import pytest
 
 from node_agent.adapters.launcher_flags import check_program, parse_launch
 from node_agent.application.ports import ProgramKind
+from node_agent.domain.hang_policies import DetectionMode, DetectionPolicy
 
 WORDS = (
     "nnodes nproc-per-node rdzv-backend rdzv-endpoint rdzv-id rdzv-conf max-restarts monitor-interval start-method "
@@ -247,3 +248,16 @@ def test_log_rules_come_from_the_flag_else_from_the_environment(tmp_path: Path) 
     assert parse_launch(["t.py"], {}).log_rules == ()
     (tmp_path / "t.py").write_text("")
     assert "a.yaml: cannot be read" in check_program(parse_launch(given, {}), tmp_path)
+
+
+def test_hang_detection_is_on_and_its_limits_can_be_set() -> None:
+    assert parse_launch(["train.py"], {}).detection == DetectionPolicy()
+    argv = ["--hang-detection", "observe", "--hang-idle", "3", "--hang-silence", "60", "train.py"]
+    given = parse_launch(argv, {}).detection
+    assert (given.mode, given.hang.idle_s, given.silence_s) == (DetectionMode.OBSERVE, 3.0, 60.0)
+
+
+@pytest.mark.parametrize("flag", ["--hang-idle", "--hang-silence"])
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf"])
+def test_a_limit_that_is_none_is_refused(capsys: pytest.CaptureFixture[str], flag: str, value: str) -> None:
+    assert f"{flag} " in fails(capsys, f"{flag}={value}", "train.py")

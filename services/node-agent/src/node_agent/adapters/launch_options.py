@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from signal import Signals
 
 from fault_contracts.agent import JobSpec
 from fault_contracts.subjects import TOKEN_BYTES_MAX
 from node_agent.application.ports import ProgramKind, TerminalCopy
+from node_agent.domain.hang_policies import DetectionPolicy
 from node_agent.domain.std_routes import Std, StdRoutes, parse_std_routes, terminal_streams
 
 NNODES_MAX = 100_000
@@ -63,6 +64,7 @@ class LaunchOptions:
     preload: tuple[str, ...] = ()
     log_rules: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
+    detection: DetectionPolicy = field(default_factory=DetectionPolicy)
 
     def terminal(self, local_rank: int) -> TerminalCopy:
         """What the terminal shows of a rank: everything, unless redirected (and not teed) or filtered out."""

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from pydantic import ValidationError
 
 from fault_contracts.agent import JobSpec
+from node_agent.adapters.hang_flags import add_hang_flags, read_detection
 from node_agent.adapters.launch_options import (
     BadOption,
     LaunchOptions,
@@ -98,6 +99,8 @@ def _parser(prog: str) -> _Parser:
     _switch(restarts, "no-standby", "spawn workers instead of forking them from a prepared process: slower")
     _flag(restarts, "preload", action="append", metavar="MODULE", help="import before forking, as torch is; repeatable")
     _flag(restarts, "log-rules", action="append", metavar="FILE", help=_LOG_RULES)
+    hangs = parser.add_argument_group("hang detection")
+    add_hang_flags(lambda name, **options: _flag(hangs, name, **options))
     _add_meeting(parser.add_argument_group("meeting of the nodes"))
     _add_output(parser.add_argument_group("output"))
     _add_ignored(parser.add_argument_group("accepted for torchrun's sake, without effect"))
@@ -248,6 +251,7 @@ def _options(given: argparse.Namespace, environ: Mapping[str, str]) -> LaunchOpt
         standby=not given.no_standby,
         preload=tuple(given.preload or ()),
         log_rules=read_paths(given.log_rules, environ.get("PHALANX_LOG_RULES", "")),
+        detection=read_detection(given),
         notes=tuple(
             sentence.format(getattr(given, dest)) for dest, sentence in _IGNORED.items() if getattr(given, dest)
         ),

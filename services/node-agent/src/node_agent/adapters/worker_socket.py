@@ -32,6 +32,7 @@ from worker_link.messages import (
     from_wire,
     to_wire,
 )
+from worker_link.phase_messages import PhaseBegun, PhaseDone
 
 SOCKET_PATH_BYTES_MAX = 107
 """sun_path holds 108 bytes with its end (unix(7))."""
@@ -199,6 +200,8 @@ class _Connection(asyncio.Protocol):
                 reports.on_step(handle, message)
             case CheckpointSaved():
                 reports.on_checkpoint(handle, message)
+            case PhaseBegun() | PhaseDone():
+                reports.on_phase(handle, message)
             case RankLabels():
                 reports.on_labels(handle, message)
             case RestartRequest():

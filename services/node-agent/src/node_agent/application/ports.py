@@ -16,6 +16,7 @@ from typing import Protocol
 from training_topology.identity import LocalRank, Rank
 from worker_link.block_messages import BlockMessage, BlockOrder
 from worker_link.messages import CheckpointSaved, Hello, RankLabels, RestartRequest, Step
+from worker_link.phase_messages import PhaseBegun, PhaseDone
 
 # ------------------------------------------------------------------------------------------- worker processes
 
@@ -262,6 +263,9 @@ class WorkerReports(Protocol):
 
     def on_checkpoint(self, handle: WorkerHandle, message: CheckpointSaved) -> None:
         """This rank's part of a checkpoint is durable."""
+
+    def on_phase(self, handle: WorkerHandle, message: PhaseBegun | PhaseDone) -> None:
+        """The rank declares a long phase, or its end."""
 
     def on_labels(self, handle: WorkerHandle, message: RankLabels) -> None:
         """The rank's place in the parallel layout (dp, tp, pp, ...)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from fault_contracts.agent import CheckpointReported, RankLabelsReported, StepReported
 from node_agent.application.agent_life import AgentLife
@@ -10,10 +11,12 @@ from node_agent.application.block_reports import BlockReports
 from node_agent.application.control_ports import Announcer
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.ports import WorkerHandle
+from node_agent.domain.step_times import TrainingPhase
 from service_kit.ports import Clock
 from training_topology.identity import LocalRank, Rank
 from worker_link.block_messages import BlockMessage
 from worker_link.messages import CheckpointSaved, Hello, RankLabels, RestartRequest, Step, StepPhase
+from worker_link.phase_messages import PhaseBegun, PhaseDone
 
 STEP_INTERVAL_S = 1.0
 """Between two StepReported of a node, but for the first of a generation, which is never held back."""
@@ -22,7 +25,12 @@ BAD_CLIENTS_TOLD_MAX = 5
 
 
 class WorkerReportRelay:
-    """application.ports.WorkerReports for the launcher."""
+    """application.ports.WorkerReports for the launcher.
+
+    Attributes:
+        on_advance: called with each step that the node as a whole finished.
+        on_declared: called when a rank of the present generation declares a long phase, or (None) its end.
+    """
 
     def __init__(
         self, life: AgentLife, outgoing: Outgoing, clock: Clock, announcer: Announcer, blocks: BlockReports
@@ -36,6 +44,8 @@ class WorkerReportRelay:
         self._later: asyncio.TimerHandle | None = None
         self._bad_clients = 0
         self._step_tellers: set[LocalRank] = set()
+        self.on_advance: Callable[[int], None] = lambda _step: None
+        self.on_declared: Callable[[WorkerHandle, TrainingPhase | None], None] = lambda _handle, _phase: None
 
     def on_hello(self, handle: WorkerHandle, message: Hello) -> None:
         """Nothing to report: a worker that reports nothing else is a worker without reports."""
@@ -59,6 +69,7 @@ class WorkerReportRelay:
         life.progress, advance = life.progress.after_step(local_rank, step)
         if advance is None:
             return
+        self.on_advance(advance.step)
         if advance.first:
             self._report(version, advance.step, first=True)
         elif self._clock.monotonic_s() >= self._next_report_s:
@@ -95,6 +106,16 @@ class WorkerReportRelay:
                 saved_at=self._clock.now(),
             )
         )
+
+    def on_phase(self, handle: WorkerHandle, message: PhaseBegun | PhaseDone) -> None:
+        """A long phase that is no hang. A name that is not known is as long as an evaluation."""
+        if not self._is_current(message.topology_version or handle.topology_version):
+            return
+        if isinstance(message, PhaseDone):
+            self.on_declared(handle, None)
+            return
+        is_checkpoint = message.phase == TrainingPhase.CHECKPOINT
+        self.on_declared(handle, TrainingPhase.CHECKPOINT if is_checkpoint else TrainingPhase.EVALUATION)
 
     def on_labels(self, handle: WorkerHandle, message: RankLabels) -> None:
         """Pass on the rank's place in the parallel layout."""
