@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 
 def run_demo(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-P", "-m", "phalanx_cli.main", "demo", "--data-dir", str(folder), *arguments]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=560, check=False)
+    return subprocess.run(argv, capture_output=True, text=True, timeout=840, check=False)
 
 
 def left_behind(folder: Path) -> list[str]:
