@@ -1,13 +1,17 @@
 """Ranks that stand still, found and named by a real agent, without a change to the script's error handling."""
 
+import asyncio
 import os
 import re
 import signal
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 from agent_process import AgentProcess
+
+from phalanx_cli.stack.stack import Stack
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -99,3 +103,53 @@ async def test_observed_hangs_are_told_and_nobody_acts(tmp_path: Path) -> None:
         assert "phalanx: restarted" not in run.text
         run.signal(signal.SIGTERM)
         await run.exit_code(timeout_s=60)
+
+
+@pytest.mark.asyncio
+async def test_over_two_nodes_the_node_of_the_sleeping_rank_names_it(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(STEPS)
+    async with AsyncExitStack() as stack:
+        servers = await stack.enter_async_context(Stack(tmp_path / "stack", "local"))
+        argv = [*RUN[:-1], "1", "--nnodes", "2", "--job-id", "pair", "--nats-url", servers.nats_url, "--hang-idle", "3"]
+        nodes = [
+            await stack.enter_async_context(
+                AgentProcess(
+                    [*argv, "--node-id", f"n{rank}", "--node-rank", str(rank), "train.py", "40", "60"], cwd=tmp_path
+                )
+            )
+            for rank in (0, 1)
+        ]
+        await nodes[1].wait_line("rank 1 sleeps after step 40", timeout_s=START_S)
+        line = await nodes[1].wait_line("cannot go on", timeout_s=60)
+        assert line.startswith("phalanx: rank 1 cannot go on (hang_outside)")
+        assert "while rank 0 wait in" in line or "in which rank 0 wait" in line
+        assert await asyncio.gather(*(node.exit_code(timeout_s=90) for node in nodes)) == [0, 0]
+        assert "cannot go on" not in nodes[0].text, "its rank is a victim"
+
+
+UNMODIFIED = """
+import os, time
+import torch, torch.distributed as dist
+
+dist.init_process_group("gloo")
+first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+for step in range(100):
+    weights = torch.randn(400, 400)
+    for _ in range(10):
+        weights = torch.tanh(weights @ weights)
+    dist.all_reduce(weights)
+    if step == 50 and dist.get_rank() == 1 and first:
+        print("rank 1 sleeps", flush=True)
+        time.sleep(3600)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.asyncio
+async def test_a_script_that_reports_nothing_is_watched_by_its_use_of_cpu(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(UNMODIFIED)
+    async with AgentProcess([*RUN, "--hang-silence", "8", "train.py"], cwd=tmp_path) as run:
+        await run.wait_line("rank 1 sleeps", timeout_s=START_S)
+        line = await run.wait_line("cannot go on", timeout_s=90)
+        assert line.startswith("phalanx: rank 1 cannot go on (hang_outside)")
+        assert await run.exit_code(timeout_s=90) == 0

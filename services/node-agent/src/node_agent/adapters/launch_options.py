@@ -11,6 +11,7 @@ from signal import Signals
 
 from fault_contracts.agent import JobSpec
 from fault_contracts.subjects import TOKEN_BYTES_MAX
+from node_agent.adapters.status_options import StatusOptions
 from node_agent.application.ports import ProgramKind, TerminalCopy
 from node_agent.domain.hang_policies import DetectionPolicy
 from node_agent.domain.std_routes import Std, StdRoutes, parse_std_routes, terminal_streams
@@ -20,6 +21,7 @@ NPROC_MAX = 1_024
 """Limits of fault_contracts.agent.JobSpec."""
 
 NO_STREAMS = StdRoutes()
+STATUS_DEFAULT = StatusOptions()
 
 
 class BadOption(ValueError):
@@ -63,6 +65,7 @@ class LaunchOptions:
     standby: bool = True
     preload: tuple[str, ...] = ()
     log_rules: tuple[Path, ...] = ()
+    status: StatusOptions = STATUS_DEFAULT
     notes: tuple[str, ...] = ()
     detection: DetectionPolicy = field(default_factory=DetectionPolicy)
 

@@ -29,6 +29,7 @@ from node_agent.adapters.launch_options import (
     read_streams,
 )
 from node_agent.adapters.log_rule_files import rule_files_problem
+from node_agent.adapters.status_flags import add_status_flags, read_status
 from node_agent.application.ports import ProgramKind
 
 EXAMPLES = """\
@@ -103,6 +104,7 @@ def _parser(prog: str) -> _Parser:
     add_hang_flags(lambda name, **options: _flag(hangs, name, **options))
     _add_meeting(parser.add_argument_group("meeting of the nodes"))
     _add_output(parser.add_argument_group("output"))
+    add_status_flags(parser.add_argument_group("status API of the agent, read-only"), _flag)
     _add_ignored(parser.add_argument_group("accepted for torchrun's sake, without effect"))
     program = parser.add_argument_group("program")
     _switch(program, "module", "SCRIPT is a module, as in python -m", short="-m")
@@ -250,8 +252,9 @@ def _options(given: argparse.Namespace, environ: Mapping[str, str]) -> LaunchOpt
         shutdown_timeout_s=given.shutdown_timeout,
         standby=not given.no_standby,
         preload=tuple(given.preload or ()),
-        log_rules=read_paths(given.log_rules, environ.get("PHALANX_LOG_RULES", "")),
         detection=read_detection(given),
+        log_rules=read_paths(given.log_rules, environ.get("PHALANX_LOG_RULES", "")),
+        status=read_status(given, environ),
         notes=tuple(
             sentence.format(getattr(given, dest)) for dest, sentence in _IGNORED.items() if getattr(given, dest)
         ),

@@ -55,6 +55,7 @@ class OutputFile:
         self._notice = notice
         self._fd: int | None = None
         self.lost_bytes = 0
+        self._removal_told = False
         try:
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         except OSError as error:
@@ -65,6 +66,8 @@ class OutputFile:
     def write(self, data: bytes) -> None:
         """Append; never raises."""
         view = memoryview(data)
+        if self._fd is not None and os.fstat(self._fd).st_nlink == 0:
+            self._make_anew(self._fd)
         while view and self._fd is not None:
             try:
                 view = view[os.write(self._fd, view) :]
@@ -85,6 +88,20 @@ class OutputFile:
                 pass
         os.close(self._fd)
         self._fd = None
+
+    def _make_anew(self, removed_fd: int) -> None:
+        """The script removed its log folder: what comes from now on must not go into a file without a name."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            reason = f"it cannot be made anew: {error.strerror}"
+        else:
+            os.close(removed_fd)
+            reason = "it was made anew; what it held is gone"
+        if not self._removal_told:
+            self._removal_told = True
+            self._notice(f"the log file {self._path} was removed while its rank was running; {reason}")
 
     def _tell(self, error: OSError) -> None:
         self._notice(f"cannot write {self._path}: {error.strerror}. Training goes on; this output is not kept.")

@@ -42,10 +42,11 @@ class WorkerReportRelay:
         self._announcer = announcer
         self._next_report_s = 0.0
         self._later: asyncio.TimerHandle | None = None
-        self._bad_clients = 0
-        self._step_tellers: set[LocalRank] = set()
         self.on_advance: Callable[[int], None] = lambda _step: None
         self.on_declared: Callable[[WorkerHandle, TrainingPhase | None], None] = lambda _handle, _phase: None
+        self._step_tellers: set[LocalRank] = set()
+        self.bad_clients = 0
+        """Refused connections and reports so far."""
 
     def on_hello(self, handle: WorkerHandle, message: Hello) -> None:
         """Nothing to report: a worker that reports nothing else is a worker without reports."""
@@ -66,6 +67,7 @@ class WorkerReportRelay:
         life, version = self._life, topology_version
         if not self._is_current(version) or life.progress is None:
             return
+        life.notes.step(local_rank, version, step, now_s=self._clock.monotonic_s())
         life.progress, advance = life.progress.after_step(local_rank, step)
         if advance is None:
             return
@@ -80,6 +82,7 @@ class WorkerReportRelay:
 
     def on_checkpoint(self, handle: WorkerHandle, message: CheckpointSaved) -> None:
         """Pass on one rank's confirmation. One of an older generation still names a durable file, so it counts."""
+        self._life.notes.checkpoint(handle.local_rank, message.kind or "model", message.step)
         self.confirm_checkpoint(
             handle.rank,
             topology_version=message.topology_version or handle.topology_version,
@@ -119,6 +122,7 @@ class WorkerReportRelay:
 
     def on_labels(self, handle: WorkerHandle, message: RankLabels) -> None:
         """Pass on the rank's place in the parallel layout."""
+        self._life.notes.labels(handle.local_rank, message.labels)
         self._outgoing.send(
             RankLabelsReported(
                 node_id=self._life.identity.node_id,
@@ -143,8 +147,8 @@ class WorkerReportRelay:
 
     def on_bad_client(self, pid: int, reason: str) -> None:
         """A refused connection; told a few times, then only counted."""
-        self._bad_clients += 1
-        if self._bad_clients <= BAD_CLIENTS_TOLD_MAX:
+        self.bad_clients += 1
+        if self.bad_clients <= BAD_CLIENTS_TOLD_MAX:
             self._announcer.say(f"a report of process {pid} was refused: {reason[:200]}")
 
     def _is_current(self, topology_version: int) -> bool:
