@@ -102,7 +102,7 @@ contracts: setup ## write the generated documents anew: AsyncAPI, state machines
 # --------------------------------------------------------------------------------------------------- run it
 
 .PHONY: demo
-demo: setup ## train on two nodes and a spare, break it four ways, watch it recover
+demo: setup ## train on two nodes and a spare, break it in many ways, watch it recover
 	@$(BIN)/phalanx demo
 
 .PHONY: bench-recovery
