@@ -25,12 +25,15 @@ from typing import Any, NoReturn
 from worker_link.frames import FrameError, FrameReader, encode
 from worker_link.linux import become_subreaper, die_with_parent, name_process
 from worker_link.process_tree import descendants, read_process, read_processes
+from worker_link.standby_children import StandbyChildren
 from worker_link.worker_birth import Birth, become_worker
 
 CONTROL_FRAME_BYTES_MAX = 8 * 1024 * 1024
 """A fork order carries environment and arguments; Linux allows about 2 MB of them and JSON escapes make them longer."""
 FDS_PER_ORDER = 4
 """stdin, stdout, stderr, stacks file."""
+REFILL_QUIET_S = 0.5
+"""Children are forked ahead when nothing happened for so long: not while a gang is being started."""
 KILL_TIME_S_MAX = 2.0
 """After this the rest is in uninterruptible sleep; init gets it."""
 
@@ -43,6 +46,7 @@ class Nursery:
         self._reader = FrameReader(max_bytes=CONTROL_FRAME_BYTES_MAX)
         self._fds: deque[int] = deque()
         self._workers: set[int] = set()
+        self._standby = StandbyChildren(frame_bytes_max=CONTROL_FRAME_BYTES_MAX, fds_per_order=FDS_PER_ORDER)
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._selector = selectors.DefaultSelector()
         self._terminated = False
@@ -69,17 +73,19 @@ class Nursery:
         """Handle orders and deaths; returns only in a child that was just forked."""
         self._selector.register(self._control, selectors.EVENT_READ)
         self._selector.register(self._wake_read, selectors.EVENT_READ)
-        while True:
+        birth: Birth | None = None
+        while birth is None:
             if self._terminated:
                 self.end()
-            ready = {key.fd for key, _ in self._selector.select()}
+            ready = {key.fd for key, _ in self._selector.select(REFILL_QUIET_S if self._standby.is_short else None)}
             if self._wake_read in ready:
                 self._drain_wake_pipe()
                 self._reap()
             if self._control.fileno() in ready:
                 birth = self._receive()
-                if birth is not None:
-                    return birth
+            elif not ready and not self._fds:  # not between an order's descriptors and its end: they would be inherited
+                birth = self._refill()
+        return birth
 
     def _drain_wake_pipe(self) -> None:
         try:
@@ -118,9 +124,27 @@ class Nursery:
             self.send({"type": "fork_failed", "id": order.get("id"), "reason": f"{type(error).__name__}: {error}"})
             return None
 
+    def _refill(self) -> Birth | None:
+        """Fork one child ahead of need; returns its order in that child, when it has come."""
+        try:
+            awakened = self._standby.fork(nursery_fds=self._own_fds())
+        except OSError as error:
+            self._standby.wanted = 0
+            sys.stderr.write(f"no child can be forked ahead, so none will stand by: {error}\n")
+            return None
+        if awakened is None:
+            return None
+        self._control.detach()  # closed already; the object must not close what has that number now
+        return self._birth(awakened.order, awakened.fds, (awakened.socket_fd,), nursery_pid=os.getppid())
+
     def _fork(self, order: dict[str, Any], fds: list[int]) -> Birth | None:
         try:
-            birth = self._birth(order, fds)
+            birth = self._birth(order, fds, (*self._own_fds(), *self._fds), nursery_pid=os.getpid())
+            self._standby.wanted = max(self._standby.wanted, len(self._workers) + 1)
+            ready_pid = self._standby.hand_over(order, fds)
+            if ready_pid is not None:
+                self._forked(order, ready_pid, fds)
+                return None
             # Blocked over the fork: a signal for the child must meet the child's handlers, not the nursery's.
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             pid = os.fork()
@@ -132,15 +156,21 @@ class Nursery:
                 os.close(fd)
             raise
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        self._forked(order, pid, fds)
+        return None
+
+    def _forked(self, order: dict[str, Any], pid: int, fds: list[int]) -> None:
         for fd in fds:
             os.close(fd)
         self._workers.add(pid)
         row = read_process(pid)
         ticks = row.start_ticks if row is not None else 0
         self.send({"type": "forked", "id": order["id"], "pid": pid, "start_ticks": ticks})
-        return None
 
-    def _birth(self, order: dict[str, Any], fds: list[int]) -> Birth:
+    def _own_fds(self) -> tuple[int, ...]:
+        return (self._control.fileno(), self._wake_read, self._wake_write)
+
+    def _birth(self, order: dict[str, Any], fds: list[int], nursery_fds: tuple[int, ...], *, nursery_pid: int) -> Birth:
         if len(fds) != FDS_PER_ORDER:
             raise ValueError(f"a fork order needs {FDS_PER_ORDER} descriptors, got {len(fds)}")
         stdin_fd, stdout_fd, stderr_fd, stacks_fd = fds
@@ -155,13 +185,8 @@ class Nursery:
             stdout_fd=stdout_fd,
             stderr_fd=stderr_fd,
             stacks_fd=stacks_fd,
-            nursery_pid=os.getpid(),
-            nursery_fds=(
-                self._control.fileno(),
-                self._wake_read,
-                self._wake_write,
-                *self._fds,
-            ),
+            nursery_pid=nursery_pid,
+            nursery_fds=nursery_fds,
         )
 
     def _reap(self) -> None:
@@ -173,6 +198,7 @@ class Nursery:
             if pid == 0:
                 return
             if pid not in self._workers:
+                self._standby.forget(pid)
                 continue  # a daemonised descendant that came to its subreaper
             self._workers.discard(pid)
             self.send(

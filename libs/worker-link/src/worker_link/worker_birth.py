@@ -58,7 +58,8 @@ def become_worker(birth: Birth) -> NoReturn:
 
 
 def _prepare(birth: Birth) -> None:
-    os.setsid()
+    if os.getsid(0) != os.getpid():  # a child that stood by leads its session already
+        os.setsid()
     if not die_with_parent(birth.nursery_pid, signal.SIGKILL):
         os._exit(EXIT_NOT_STARTED)
     signal.set_wakeup_fd(-1)
