@@ -74,8 +74,21 @@ def left_out(cell: Cell) -> str:
     return _LEFT_OUT[cell.fault]
 
 
+def unlike_default(cell: Cell) -> str:
+    """The setting without which there would be no figure; said beside it. Empty: the contestant's defaults."""
+    if cell.fault is not Fault.STOP:
+        return ""
+    match cell.name:
+        case Name.TORCHRUN:
+            return f"with a time-out of the process group of {GROUP_TIMEOUT_S:g} s; its default is 30 min"
+        case Name.FT_LAUNCHER:
+            return "with a heartbeat time-out of 5 s; by default it has none"
+        case Name.PHALANX | Name.IN_PROCESS | Name.FLOOR:
+            return ""
+
+
 def group_timeout_s(cell: Cell) -> float | None:
-    """A time-out of the process group that is not the default; said beside the figure."""
+    """A time-out of the process group that is not the default."""
     return GROUP_TIMEOUT_S if cell.fault is Fault.STOP and cell.name is Name.TORCHRUN else None
 
 

@@ -40,14 +40,15 @@ class TorchrunJob(Job):
         super().__init__(folder)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
-            self._endpoint = f"127.0.0.1:{probe.getsockname()[1]}"
+            self._port = int(probe.getsockname()[1])
         self._limit_s = group_timeout_s(cell)
         self._agents = 0
 
     async def start(self) -> None:
-        """Both agents; the first to come hosts the store."""
-        for _ in range(2):
-            self._start_agent()
+        """Both agents. The second waits until the first hosts the store: it must be known which one can be lost."""
+        self._start_agent()
+        await self.log.until(lambda: _listens(self._port), "the rendezvous store", START_LIMIT_S)
+        self._start_agent()
 
     async def prepare(self, fault: Fault) -> None:
         """Nothing: a replacement starts when a node is lost."""
@@ -63,7 +64,14 @@ class TorchrunJob(Job):
 
     def _start_agent(self) -> None:
         self._agents += 1
-        argv = [*self.launcher(), *RENDEZVOUS, "--rdzv-endpoint", self._endpoint, *self.arguments(), TRAINING]
+        argv = [
+            *self.launcher(),
+            *RENDEZVOUS,
+            "--rdzv-endpoint",
+            f"127.0.0.1:{self._port}",
+            *self.arguments(),
+            TRAINING,
+        ]
         limit = {} if self._limit_s is None else {"BENCH_GROUP_TIMEOUT_S": f"{self._limit_s:g}"}
         self.started.start(f"agent{self._agents}", argv, {**COMMON_ENV, **self.environment(), **limit})
 
@@ -78,6 +86,11 @@ class TorchrunJob(Job):
     def environment(self) -> dict[str, str]:
         """Of agents and ranks."""
         return TORCHRUN_ENV
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 class FtLauncherJob(TorchrunJob):

@@ -17,7 +17,7 @@ from recovery_bench.phalanx_job import PhalanxJob, PhalanxServers
 FAILED = Path(".bench/failed")
 """Logs of jobs that did not start or did not recover."""
 STOP_LIMIT_S = 60.0
-"""A hang that is not seen by then is seen by nothing but gloo's own 30 minutes."""
+"""For Phalanx: a hang that is not seen by then is seen by nothing but gloo's own 30 minutes."""
 
 
 class Rounds:
@@ -72,7 +72,8 @@ class Rounds:
         try:
             await job.start()
             for cell in cells:
-                limit_s = STOP_LIMIT_S if cell.fault is Fault.STOP else RECOVERY_LIMIT_S
+                hang_of_ours = cell.fault is Fault.STOP and cell.name in (Name.PHALANX, Name.IN_PROCESS)
+                limit_s = STOP_LIMIT_S if hang_of_ours else RECOVERY_LIMIT_S
                 try:
                     self._keep(number, cell, await job.hit(cell.fault, limit_s=limit_s))
                 except NotReached as error:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from recovery_bench.cells import Cell, Fault, Name, group_timeout_s
+from recovery_bench.cells import Cell, Fault, Name, unlike_default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +88,8 @@ def pasted(first_steps: Mapping[Cell, Spread], missing: Mapping[Cell, str]) -> l
 
 def _pasted_cell(cell: Cell, known: Mapping[Cell, Spread], missing: Mapping[Cell, str], notes: list[str]) -> str:
     values, reason = known.get(cell), missing.get(cell, "")
-    limit_s = group_timeout_s(cell)
-    if values is not None and limit_s is not None:
-        reason = f"with a time-out of the process group of {limit_s:g} s; its default is 30 min"
+    if values is not None:
+        reason = unlike_default(cell)
     mark = ""
     if reason:
         note = f"{cell.name}, {cell.fault}: {reason}."
