@@ -11,7 +11,30 @@ import pytest
 
 from node_agent.adapters.terminal import QUEUE_BYTES_MAX, Terminal
 from node_agent.adapters.worker_output import OutputFile, RankOutput, rank_files
+from node_agent.application.output_tap import OutputPlace
 from node_agent.application.ports import TerminalCopy, WorkerStartError
+from node_agent.domain.log_rule import LogStream
+from training_topology.identity import LocalRank, Rank
+
+
+def place(rank: int, version: int = 1) -> OutputPlace:
+    return OutputPlace(topology_version=version, rank=Rank(rank), local_rank=LocalRank(rank))
+
+
+class Tap:
+    """application.output_tap.OutputTap that remembers, or fails."""
+
+    def __init__(self, *, broken: bool = False) -> None:
+        self.heard: list[tuple[int, int, LogStream, bytes | None]] = []
+        self.broken = broken
+
+    def take(self, place: OutputPlace, stream: LogStream, data: bytes) -> None:
+        if self.broken:
+            raise RuntimeError("the watch is broken")
+        self.heard.append((place.topology_version, place.rank, stream, data))
+
+    def end(self, place: OutputPlace, stream: LogStream) -> None:
+        self.heard.append((place.topology_version, place.rank, stream, None))
 
 
 def shown(tmp_path: Path) -> tuple[Terminal, Callable[[], bytes]]:
@@ -40,7 +63,7 @@ async def test_full_disk_is_told_once_and_the_worker_writes_on(tmp_path: Path) -
     files.directory.mkdir(parents=True)
     files.stdout.symlink_to("/dev/full")
     terminal, read = shown(tmp_path)
-    output = RankOutput(5, files, TerminalCopy(), terminal)
+    output = RankOutput(place(5), files, TerminalCopy(), terminal)
     for _ in range(20):
         assert os.write(output.stdout.write_fd, b"x" * 65535 + b"\n") == 65536
         output.drain()
@@ -78,7 +101,7 @@ async def test_log_folder_that_cannot_be_made_refuses_the_start(tmp_path: Path) 
     (tmp_path / "job").write_text("a file where the folder should be")
     terminal, read = shown(tmp_path)
     with pytest.raises(WorkerStartError, match="log folder"):
-        RankOutput(0, rank_files(tmp_path, "job", 1, 0), TerminalCopy(), terminal)
+        RankOutput(place(0), rank_files(tmp_path, "job", 1, 0), TerminalCopy(), terminal)
     read()
 
 
@@ -87,7 +110,7 @@ async def test_stuck_terminal_neither_blocks_nor_loses_anything_from_the_file(tm
     read_end, write_end = os.pipe()
     terminal = Terminal(stdout_fd=write_end, stderr_fd=write_end)
     files = rank_files(tmp_path, "job", 1, 0)
-    output = RankOutput(0, files, TerminalCopy(), terminal)
+    output = RankOutput(place(0), files, TerminalCopy(), terminal)
     block = b"y" * 1023 + b"\n"
     count = 3 * QUEUE_BYTES_MAX // len(block)
     for _ in range(count):
@@ -105,7 +128,7 @@ async def test_stuck_terminal_neither_blocks_nor_loses_anything_from_the_file(tm
 async def test_no_terminal_copy_still_keeps_files_and_tail(tmp_path: Path) -> None:
     terminal, read = shown(tmp_path)
     files = rank_files(tmp_path, "job", 1, 0)
-    output = RankOutput(0, files, TerminalCopy(stdout=False, stderr=False), terminal)
+    output = RankOutput(place(0), files, TerminalCopy(stdout=False, stderr=False), terminal)
     os.write(output.stdout.write_fd, b"out\n")
     os.write(output.stderr.write_fd, b"".join(b"line %d\n" % n for n in range(80)) + b"half \xff")
     await arrived(lambda: output.stderr.tail()[-1:] == ("half \\xff",))
@@ -120,7 +143,7 @@ async def test_no_terminal_copy_still_keeps_files_and_tail(tmp_path: Path) -> No
 async def test_descendant_that_keeps_the_pipe_is_still_heard_until_close(tmp_path: Path) -> None:
     terminal, read = shown(tmp_path)
     files = rank_files(tmp_path, "job", 1, 0)
-    output = RankOutput(7, files, TerminalCopy(), terminal)
+    output = RankOutput(place(7), files, TerminalCopy(), terminal)
     late = os.dup(output.stdout.write_fd)
     output.started()
     os.write(late, b"late wo")
@@ -129,3 +152,39 @@ async def test_descendant_that_keeps_the_pipe_is_still_heard_until_close(tmp_pat
     output.close()
     os.close(late)
     assert read() == b"[7]: late word\n[7]: and half\n"
+
+
+@pytest.mark.asyncio
+async def test_the_watch_hears_each_byte_of_both_streams_with_the_rank_of_that_moment(tmp_path: Path) -> None:
+    terminal, read = shown(tmp_path)
+    tap = Tap()
+    copy = TerminalCopy(stdout=False, stderr=False)
+    output = RankOutput(place(3), rank_files(tmp_path, "job", 1, 3), copy, terminal, tap)
+    os.write(output.stdout.write_fd, b"half \xff")
+    os.write(output.stderr.write_fd, b"old\n")
+    output.renew(place(2, version=2))
+    os.write(output.stdout.write_fd, b"new\n")
+    output.close()
+    assert tap.heard == [
+        (1, 3, LogStream.STDOUT, b"half \xff"),
+        (1, 3, LogStream.STDERR, b"old\n"),
+        (2, 2, LogStream.STDOUT, b"new\n"),
+        (2, 2, LogStream.STDOUT, None),
+        (2, 2, LogStream.STDERR, None),
+    ]
+    read()
+
+
+@pytest.mark.asyncio
+async def test_a_watch_that_breaks_costs_no_output_and_is_told_once_a_stream(tmp_path: Path) -> None:
+    terminal, read = shown(tmp_path)
+    files = rank_files(tmp_path, "job", 1, 0)
+    output = RankOutput(place(0), files, TerminalCopy(), terminal, Tap(broken=True))
+    for _ in range(5):
+        os.write(output.stdout.write_fd, b"step\n")
+        output.drain()
+    output.close()
+    assert files.stdout.read_bytes() == b"step\n" * 5
+    text = read()
+    assert text.count(b"[0]: step") == 5
+    assert text.count(b"is not watched any more") == 1

@@ -112,6 +112,22 @@ async def test_stopped_process_is_ended_within_grace(tmp_path: Path, source: Wor
 
 
 @pytest.mark.asyncio
+async def test_a_condemned_rank_gets_no_grace(tmp_path: Path, source: WorkerSource) -> None:
+    async with rig(tmp_path, source) as r:
+        hangs = """
+            import signal, time
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            print("up", flush=True); time.sleep(600)
+        """
+        handle = await r.workers.start(r.spec(r.script(hangs)))
+        await r.text_of(r.stdout(), "up")
+        assert r.workers.signal(handle, signal.SIGSTOP)
+        outcome = await r.workers.stop([handle], grace_s=30.0, condemned=[handle.rank])
+        assert outcome.exits[0].signal == signal.SIGKILL
+        assert outcome.took_s < 10.0
+
+
+@pytest.mark.asyncio
 async def test_cancelled_start_leaves_no_worker(tmp_path: Path) -> None:
     async with rig(tmp_path, WorkerSource.NURSERY) as r:
         name = r.script("import os, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(600)")

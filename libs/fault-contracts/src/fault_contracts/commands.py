@@ -34,8 +34,8 @@ class StopWorkers(Command):
     grace_s: float = Field(ge=0)
     mode: StopMode = StopMode.PROCESS
     ranks: tuple[int, ...] | None = Field(default=None, max_length=1_024)
-    """In in-process mode: the ranks whose process is ended at once, because they are condemned (hung, blamed). None:
-    no rank is condemned; in process mode all ranks end."""
+    """Condemned ranks (hung, blamed): their processes are ended at once, without grace, in both modes. None: no rank
+    is condemned. In process mode all other ranks end as well, with the grace."""
     barrier_s: float = Field(default=10.0, gt=0, le=3_600)
     """In-process mode: a rank that is not at the barrier by then is ended."""
     reason: Reason

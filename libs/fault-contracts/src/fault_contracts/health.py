@@ -7,7 +7,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from fault_contracts.agent import ExitStatus, RestartAsked, WorkerError
-from fault_contracts.payload import At, Excerpt, Health, Name, Payload, Sentence
+from fault_contracts.payload import At, Excerpt, FilePath, Health, Name, Payload, Sentence
 
 
 class Component(StrEnum):
@@ -66,6 +66,29 @@ class WorkerEvidence(Payload):
     """The script asked for a restart of this level: `error` is its wish, not an exception."""
 
 
+class RankCheck(StrEnum):
+    """What was looked at when ranks are found that live and cannot go on (rank_faults.RanksFaulted.check)."""
+
+    PROCESS_STOPPED = "process_stopped"
+    PROCESS_BLOCKED = "process_blocked"
+    HANG = "hang"
+    LOG_RULE = "log_rule"
+
+
+class FaultedRanks(Payload):
+    """What is known about ranks that live and cannot go on, carried along as WorkerEvidence is."""
+
+    rule_id: Name
+    """Which rule of the agent decided."""
+    ranks: tuple[int, ...] = Field(default=(), max_length=1_024)
+    """The suspects; empty when nobody stands out."""
+    pid: int | None = None
+    """Of the first suspect."""
+    step: int | None = None
+    checkpoint_step: int | None = None
+    evidence_path: FilePath = ""
+
+
 class ConditionRaised(Payload):
     """A signal that means something. Raised once per (entity, check) until cleared; repeats only count."""
 
@@ -80,6 +103,7 @@ class ConditionRaised(Payload):
     topology_version: int | None = None
     rank: int | None = None
     worker: WorkerEvidence | None = None
+    faulted: FaultedRanks | None = None
     signal_ids: tuple[str, ...] = Field(default=(), max_length=64)
     count: int = Field(default=1, ge=1)
     raised_at: At

@@ -1,4 +1,4 @@
-"""Ranks that live and cannot go on, as their agent sees them: hung, stopped, condemned by a log rule. Key: node_id."""
+"""Ranks that live and cannot go on, as their agent sees them: hung, stopped, condemned by a log rule."""
 
 from __future__ import annotations
 
@@ -41,3 +41,38 @@ class RanksFaulted(Payload):
     """Since the last sign of progress, where that is what was judged."""
     ran_s: float = Field(ge=0)
     observed_at: At
+
+
+class StalledRank(Payload):
+    """What a node sees of one of its ranks while the gang does not move. Words of node_agent.domain, open enums."""
+
+    rank: int = Field(ge=0)
+    state: str = Field(default="?", max_length=4)
+    """Letter of /proc/PID/stat."""
+    state_age_s: float = Field(default=0.0, ge=0)
+    cpu_share: float | None = Field(default=None, ge=0)
+    io_bytes: int | None = Field(default=None, ge=0)
+    moved: bool | None = None
+    """Whether its stack changed between the last two dumps."""
+    place: str = Field(default="", max_length=64)
+    """collective, backward, device, data_loader, checkpoint, evaluation, other; empty: no stack is known."""
+    activity: str = Field(default="", max_length=64)
+    operation: str = Field(default="", max_length=256)
+    """The collective, or the user's function."""
+    where: str = Field(default="", max_length=256)
+
+
+class StallSeen(Payload):
+    """A node is late and sees no hang of its own: what its ranks do, for the other agents of the gang. Key: job_id.
+
+    Repeated every few seconds while it lasts, over core NATS: a lost one is replaced by the next.
+    """
+
+    node_id: Name
+    instance_id: Name
+    job_id: Name
+    topology_version: int = Field(ge=1)
+    ranks: tuple[StalledRank, ...] = Field(default=(), max_length=1_024)
+    reason: Sentence
+    """How late, and by which limit."""
+    silent_s: float = Field(ge=0)

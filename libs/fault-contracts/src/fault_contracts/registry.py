@@ -150,6 +150,8 @@ MESSAGES: tuple[MessageSpec, ...] = (
     _from_agent(agent.AgentLeft, "left", _PLANNER),
     _from_agent(agent.WorkerExited, "worker_exited", _INGEST, _PLANNER),
     _from_agent(rank_faults.RanksFaulted, "ranks_faulted", _INGEST, _PLANNER),
+    # Core NATS only, as the heartbeat, between the agents of one job.
+    _evt(rank_faults.StallSeen, "stall", "stall_seen", "job_id", _AGENT, (_AGENT,), None),
     _from_agent(agent.WorkersStopped, "workers_stopped", _PLANNER),
     _from_agent(agent.WorkersStarted, "workers_started", _PLANNER),
     _from_agent(agent.WorkersCompleted, "workers_completed", _PLANNER),

@@ -7,6 +7,8 @@ resumed = worker_link.checkpoint()        # (step, path) or None
 for step in range(resumed[0] + 1 if resumed else 0, steps):
     ...
     link.step(step)
+    with link.phase("checkpoint"):        # a long phase is no hang
+        save(path)
     link.checkpoint_saved(step, path)
 
 With `worker_link.reexecutable` around the training function a restart keeps the process: block.py.

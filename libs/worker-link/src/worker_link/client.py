@@ -15,6 +15,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
 from worker_link.frames import FrameError, FrameReader, encode
 from worker_link.message_fields import INTEGER_MAX, MessageError
@@ -31,6 +32,7 @@ from worker_link.messages import (
     from_wire,
     to_wire,
 )
+from worker_link.phases import PhaseStack
 
 QUEUE_MESSAGES_MAX = 256
 """Checkpoints and requests kept while the agent is away; hours of them at usual rates."""
@@ -60,6 +62,7 @@ class WorkerLink:
         self._request: CheckpointRequest | None = None
         self._dropped = 0
         self._last_step: int | None = None
+        self._phases = PhaseStack(self._report, lambda: self._topology_version)
         if socket_path is not None:
             atexit.register(self._flush_at_exit)
             with self._lock:
@@ -123,6 +126,10 @@ class WorkerLink:
         self._report(
             CheckpointSaved(step=step, path=os.fspath(path), kind=kind, writers=writers, topology_version=version)
         )
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Declare a long phase, `with link.phase("evaluation"):`; it has its own, longer limits before it is a hang."""
+        return self._phases.entered(name)
 
     def labels(self, **labels: object) -> None:
         """Report this rank's place in the parallel layout, for example `labels(dp=0, tp=1)`."""

@@ -42,6 +42,7 @@ def record_exception(error: BaseException, trace: TracebackType | None) -> str |
         }
         # Written aside and renamed, so that a worker killed half-way leaves no torn file under the real name.
         draft = f"{path}.{os.getpid()}"
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)  # the script may have removed it
         with open(draft, "w", encoding="utf-8") as file:
             json.dump(record, file)
         os.replace(draft, path)

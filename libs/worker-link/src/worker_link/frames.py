@@ -79,7 +79,8 @@ class FrameReader:
         body = bytes(self._buffer[_LENGTH.size : end])
         del self._buffer[:end]
         try:
-            message = json.loads(body, parse_constant=_refuse_constant)
+            # Decoded here, because json would guess at other encodings and let half characters pass.
+            message = json.loads(body.decode(), parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             raise MalformedFrame(f"frame is not JSON: {error}") from error
         if not isinstance(message, dict):

@@ -32,7 +32,10 @@ class Fields:
         self._data = data
 
     def _refuse(self, key: str, wanted: str) -> MessageError:
-        return MessageError(f"{self._name}.{key} must be {wanted}, got {str(self._data.get(key))[:80]!r}")
+        value = self._data.get(key)
+        # A container is not shown: one that was nested deep enough cannot even be written out.
+        shown = f"a {type(value).__name__}" if isinstance(value, dict | list) else repr(str(value)[:80])
+        return MessageError(f"{self._name}.{key} must be {wanted}, got {shown}")
 
     def integer(self, key: str, default: int | None = None) -> int:
         """A whole number."""
@@ -51,13 +54,15 @@ class Fields:
     def text(self, key: str, default: str | None = None, *, length_max: int = TEXT_LENGTH_MAX) -> str:
         """A bounded text."""
         value = self._data.get(key, default)
-        if not isinstance(value, str) or len(value) > length_max:
+        if not isinstance(value, str) or len(value) > length_max or not _is_text(value):
             raise self._refuse(key, f"a text of at most {length_max} characters")
         return value
 
     def choice(self, key: str, kind: type[_E], default: _E | None = None) -> _E:
         """A member of a closed set."""
         value = self._data.get(key, default)
+        if not isinstance(value, str):  # the enum would write out what it refuses, however deep that is nested
+            raise self._refuse(key, f"one of {', '.join(kind)}")
         try:
             return kind(value)
         except ValueError:
@@ -70,6 +75,8 @@ class Fields:
             raise self._refuse("labels", f"an object with at most {LABELS_MAX} entries")
         for key, label in value.items():
             if not isinstance(label, str) or not key or max(len(key), len(label)) > LABEL_LENGTH_MAX:
+                raise self._refuse("labels", f"texts of 1 to {LABEL_LENGTH_MAX} characters")
+            if not _is_text(key + label):
                 raise self._refuse("labels", f"texts of 1 to {LABEL_LENGTH_MAX} characters")
         return dict(value)
 
@@ -97,3 +104,8 @@ class Fields:
     def has(self, key: str) -> bool:
         """Whether it is there and not null."""
         return self._data.get(key) is not None
+
+
+def _is_text(value: str) -> bool:
+    """False for half a character (a lone surrogate), which JSON can say and no store downstream can keep."""
+    return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)

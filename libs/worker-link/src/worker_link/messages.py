@@ -1,9 +1,9 @@
 """Messages between a worker and its agent, as values, and their reading from untrusted JSON.
 
-Worker to agent: hello, step, checkpoint_saved, rank_labels, restart_request. Agent to worker: welcome,
-checkpoint_request. Both ways: those of a re-executable block (block_messages.py). Unknown types are returned as
-`UnknownMessage`, so an older end can report and go on; unknown fields are ignored; a known type with a bad field is
-refused with the field's name.
+Worker to agent: hello, step, checkpoint_saved, rank_labels, restart_request, phases (phase_messages.py). Agent to
+worker: welcome, checkpoint_request. Both ways: those of a re-executable block (block_messages.py). Unknown types are
+returned as `UnknownMessage`, so an older end can report and go on; unknown fields are ignored; a known type with a bad
+field is refused with the field's name.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from worker_link.block_messages import (
     BlockOrder,
 )
 from worker_link.message_fields import LABEL_LENGTH_MAX, PATH_LENGTH_MAX, Fields, MessageError
+from worker_link.phase_messages import PHASE_READERS, PHASE_TYPE_NAMES, PhaseMessage
 
 
 class StepPhase(StrEnum):
@@ -109,7 +110,7 @@ class UnknownMessage:
     type: str
 
 
-WorkerMessage = Hello | Step | CheckpointSaved | RankLabels | RestartRequest | BlockMessage
+WorkerMessage = Hello | Step | CheckpointSaved | RankLabels | RestartRequest | BlockMessage | PhaseMessage
 AgentMessage = Welcome | CheckpointRequest | BlockOrder
 Message = WorkerMessage | AgentMessage
 
@@ -122,6 +123,7 @@ _TYPE_NAMES: dict[type[Message], str] = {
     Welcome: "welcome",
     CheckpointRequest: "checkpoint_request",
     **BLOCK_TYPE_NAMES,
+    **PHASE_TYPE_NAMES,
 }
 
 _WIRE = {kind: (name, tuple(entry.name for entry in fields(kind))) for kind, name in _TYPE_NAMES.items()}
@@ -176,4 +178,5 @@ _READERS: dict[str, Callable[[Fields], Message]] = {
         reason=f.text("reason"), deadline_s=f.number("deadline_s") if f.has("deadline_s") else None
     ),
     **BLOCK_READERS,
+    **PHASE_READERS,
 }

@@ -72,3 +72,18 @@ def descendants(rows: dict[int, ProcessRow], roots: Collection[int]) -> set[int]
 def members(rows: Iterable[ProcessRow], sessions: Collection[int]) -> set[int]:
     """Pids whose session is one of these."""
     return {row.pid for row in rows if row.session in sessions}
+
+
+def catches_signal(pid: int, number: int) -> bool:
+    """Whether a process has a handler for this signal at this moment; False when it is gone, too.
+
+    A signal without a handler ends most processes: a worker that is still importing, or that ran exec, has none.
+    """
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"SigCgt:"):
+                    return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+    except (OSError, ValueError, IndexError):  # gone between listing and reading
+        return False
+    return False

@@ -105,13 +105,24 @@ def _die_of(error: BaseException) -> NoReturn:
     error.__traceback__ = trace
     unrecorded = record_exception(error, trace)
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, trace
+    if unrecorded:
+        _say(unrecorded)  # before the traceback: what follows a traceback is read as part of its message
     try:
         sys.excepthook(type(error), error, trace)
     except BaseException:  # noqa: BLE001  as CPython: a broken hook must not hide the exception
         sys.__excepthook__(type(error), error, trace)
-    if unrecorded:
-        sys.stderr.write(unrecorded + "\n")
     _end_without_teardown(interrupted=isinstance(error, KeyboardInterrupt))
+
+
+def _say(line: str) -> None:
+    try:
+        sys.stderr.write(line + "\n")
+    except (
+        AttributeError,
+        OSError,
+        ValueError,
+    ):  # the script closed or replaced its stderr; the exit code still counts
+        pass
 
 
 def _end_without_teardown(*, interrupted: bool) -> NoReturn:

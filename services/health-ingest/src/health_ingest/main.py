@@ -6,6 +6,8 @@ import sys
 
 from fault_contracts.agent import WorkerExited
 from fault_contracts.health import SignalObserved
+from fault_contracts.payload import Payload
+from fault_contracts.rank_faults import RanksFaulted
 from fault_contracts.registry import Bucket
 from health_ingest.adapters.kv_conditions import KvConditions
 from health_ingest.application.advance_condition import AdvanceCondition
@@ -38,10 +40,13 @@ async def wire(service: Service[HealthIngestSettings]) -> None:
         policy=policy,
         rescan_s=settings.rescan_s,
     )
-    # Deaths of ranks have a consumer of their own: a storm of signals must not stand before them in the queue.
-    # Reclaim: what a killed process had in hand is taken up by its next life at once, not 30 s later.
-    for durable, message in ((f"{NAME}-exits", WorkerExited), (f"{NAME}-signals", SignalObserved)):
-        service.own(await service.bus.consume(durable=durable, messages=[message], handler=ingest.handle, reclaim=True))
+    # Deaths of ranks, and what is as grave, have consumers of their own: a storm of signals must not stand before them
+    # in the queue. Reclaim: what a killed process had in hand is taken up by its next life at once, not 30 s later.
+    sources: dict[str, type[Payload]] = {"exits": WorkerExited, "rank-faults": RanksFaulted, "signals": SignalObserved}
+    for name, message in sources.items():
+        service.own(
+            await service.bus.consume(durable=f"{NAME}-{name}", messages=[message], handler=ingest.handle, reclaim=True)
+        )
     # Here, because this service is the one that looks at what comes in.
     await service.audit(f"{NAME}-audit")
     service.spawn(sweep.run(), name="sweep conditions")

@@ -11,20 +11,26 @@ import socket
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from signal import SIGHUP
 
 from pydantic import ValidationError
 
 from fault_contracts.envelope import derived_id
-from node_agent.adapters.agent_folder import AgentFolder, folder_name, make_log_dir, take_agent_folder
+from node_agent.adapters.agent_folder import make_log_dir, take_agent_folder
 from node_agent.adapters.announcer import TerminalAnnouncer
 from node_agent.adapters.command_journal import SqliteCommandJournal
 from node_agent.adapters.free_port import ReservedPort
+from node_agent.adapters.hang_detection import watch_hangs
 from node_agent.adapters.launch_options import LaunchOptions
+from node_agent.adapters.launch_place import LaunchPlace
 from node_agent.adapters.launcher_flags import check_program, parse_launch
+from node_agent.adapters.log_watch import log_watch, on_hangup
 from node_agent.adapters.own_address import own_address
 from node_agent.adapters.standby import DEFAULT_PRELOAD
+from node_agent.adapters.status_api import StatusApi, StatusUnavailable
+from node_agent.adapters.status_options import TOKEN_VARIABLE
 from node_agent.adapters.terminal import Terminal
 from node_agent.adapters.worker_output import rank_files
 from node_agent.adapters.worker_processes import ProcessWorkers
@@ -40,6 +46,7 @@ from node_agent.application.observe_exits import ExitObserver
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.relay_worker_reports import WorkerReportRelay
 from node_agent.application.report_agent import AgentReporter
+from node_agent.application.report_rank_faults import RankFaultReporter
 from node_agent.application.restart_in_place import InPlaceRestart
 from node_agent.application.start_workers import WorkerStart
 from node_agent.application.stop_in_process import InProcessStop
@@ -58,17 +65,6 @@ from service_kit.ports import Bus
 NAME = "node-agent"
 STEM_MAX = 50
 """Characters of the script's name in a job id: with time and pid below the limit of a subject's token."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchPlace:
-    """Where one run happens: its job, its folders, its terminal."""
-
-    job_id: str
-    folder: AgentFolder
-    log_dir: Path
-    announcer: TerminalAnnouncer
-    terminal: Terminal
 
 
 def job_id_of(options: LaunchOptions) -> str:
@@ -102,6 +98,9 @@ async def run_launcher(options: LaunchOptions, settings: AgentSettings, *, job_i
     except PermanentError as error:
         announcer.say(f"the bus refuses this agent: {error}")
         return ExitCode.BUS_UNAVAILABLE
+    except StatusUnavailable as error:
+        announcer.say(str(error))
+        return ExitCode.BAD_SETTINGS
     finally:
         os.close(folder.lock_fd)
 
@@ -121,38 +120,62 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     stack.push_async_callback(outbox.close)
     outgoing = Outgoing(life.identity, clock, outbox)
     blocks = BlockReports(life, outgoing, clock, announcer)
-    worker_socket = WorkerSocket(
-        owner_of=processes.owner_of, reports=WorkerReportRelay(life, outgoing, clock, announcer, blocks)
-    )
+    relay = WorkerReportRelay(life, outgoing, clock, announcer, blocks)
+    status = StatusApi(life, processes, outbox, clock, announcer)
+    status.describer.bad_clients = lambda: relay.bad_clients
+    status.open(options.status, folder.path)
+    stack.push_async_callback(status.close)
+    worker_socket = WorkerSocket(owner_of=processes.owner_of, reports=relay)
     stack.push_async_callback(worker_socket.close)
     await worker_socket.start()
     env = {**life.program.base_env, "PHALANX_WORKER_SOCKET": str(worker_socket.path)}
     life.program = replace(life.program, base_env=env)
     processes.on_exit(ExitObserver(life, outgoing, clock, announcer).on_exit)
+    faults = RankFaultReporter(life, outgoing, processes, place.evidence(), clock, announcer)
+    stalls = watch_hangs(life, processes, outgoing, faults, relay, clock, announcer, options.detection, stack)
     leave = Leave(life, processes, announcer, shutdown_timeout_s=options.shutdown_timeout_s)
     for number in options.signals:
         asyncio.get_running_loop().add_signal_handler(number, leave.on_signal, number)
+    logs = None
+    if options.log_rules:
+        logs = log_watch(options.log_rules, life, outgoing, faults, relay, clock, announcer)
+        processes.on_output(logs.feed)
+        asyncio.get_running_loop().add_signal_handler(SIGHUP, on_hangup(logs.reload.ask, leave.on_signal))
+        logs.run(stack)
     # Beside the connection: the import of torch takes seconds, and so may a bus that starts as we do.
     preparing = asyncio.create_task(_prepare(processes, env, announcer))
     stack.callback(preparing.cancel)
-    wiring = asyncio.create_task(_control(settings, place, life, processes, worker_socket, blocks, outgoing, stack))
-    told_to_go = asyncio.create_task(life.ended.wait())
-    await asyncio.wait([wiring, told_to_go], return_when=asyncio.FIRST_COMPLETED)
-    if not wiring.done():
-        wiring.cancel()
-        await asyncio.gather(wiring, return_exceptions=True)
+    wiring = asyncio.create_task(
+        _control(settings, place, life, processes, worker_socket, blocks, outgoing, status, stack)
+    )
+    if not await _done_before_the_end(wiring, life):
         assert life.exit_code is not None, "ended is set together with the code"
         return int(life.exit_code)
-    told_to_go.cancel()
     attendance, bus = wiring.result()
+    stalls.attach(bus)
     sending = asyncio.create_task(outbox.run(bus))
     try:
         return await attendance.attend()
     finally:
+        await faults.drain()
+        if logs is not None:
+            logs.signals.close()
         await outgoing.drain()
         await outbox.drain(settings.outbox_drain_s)
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
+
+
+async def _done_before_the_end(work: asyncio.Task[tuple[JobAttendance, Bus]], life: AgentLife) -> bool:
+    """False: the agent was told to go meanwhile, and the work was given up."""
+    told_to_go = asyncio.create_task(life.ended.wait())
+    await asyncio.wait([work, told_to_go], return_when=asyncio.FIRST_COMPLETED)
+    told_to_go.cancel()
+    if not work.done():
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        return False
+    return True
 
 
 async def _control(
@@ -163,12 +186,14 @@ async def _control(
     worker_socket: WorkerSocket,
     blocks: BlockReports,
     outgoing: Outgoing,
+    status: StatusApi,
     stack: AsyncExitStack,
 ) -> tuple[JobAttendance, Bus]:
     """Everything between the bus and the workers."""
     clock, announcer = SystemClock(), place.announcer
     connection = await connect(settings, name=f"{NAME} {life.identity.node_id}")
     stack.push_async_callback(connection.close)
+    status.describer.bus_connected = lambda: connection.is_connected
     bus = JetStreamBus(connection, cluster=settings.cluster, publish_limit_s=settings.publish_limit_s)
     journal = SqliteCommandJournal(place.folder.journal)
     stack.callback(journal.close)
@@ -196,11 +221,12 @@ async def _control(
 
 def _life(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, clock: SystemClock) -> AgentLife:
     folder, announcer = place.folder, place.announcer
-    env, notice = base_env(os.environ, nproc_per_node=options.spec.nproc_per_node)
+    # A rank has no use for the secret of the agent's API.
+    environ = {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
+    env, notice = base_env(environ, nproc_per_node=options.spec.nproc_per_node)
     for line in filter(None, (*options.notes, notice)):
         announcer.say(line)
-    run_id = f"{folder_name(place.job_id)}/{folder_name(folder.node_id)}"
-    announcer.say(f"job {place.job_id}, node {folder.node_id}; logs: {place.log_dir / run_id}")
+    announcer.say(f"job {place.job_id}, node {folder.node_id}; logs: {place.log_dir / place.run_id}")
     return AgentLife(
         identity=AgentIdentity(
             node_id=folder.node_id,
@@ -219,7 +245,7 @@ def _life(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, c
             cwd=Path.cwd(),
             role=options.role,
             base_env=env,
-            files=lambda version, local_rank: rank_files(place.log_dir, run_id, version, local_rank),
+            files=lambda version, local_rank: rank_files(place.log_dir, place.run_id, version, local_rank),
             terminal=options.terminal,
             virtual_local_rank=options.virtual_local_rank,
         ),

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from fault_classifier.domain.classify import JudgePolicy, step
 from fault_classifier.domain.event import Event, IncidentSeen, PieceSeen, TimePassed
-from fault_classifier.domain.evidence import Exit, JobEvidence, LostNode, Note, Raised
+from fault_classifier.domain.evidence import Exit, Faulted, JobEvidence, LostNode, Note, Raised
 from fault_contracts.agent import ExitStatus, OomKill, RestartAsked
 from fault_contracts.faults import FaultClassified
 
@@ -75,6 +75,28 @@ def lost(node: str) -> LostNode:
     return LostNode(evidence_id=f"loss-of-{node}", node_id=node, sentence="no responders for 1.5 s")
 
 
+def faulted(
+    check: str,
+    *ranks: int,
+    rule: str = "hang_outside",
+    step: int | None = None,
+    checkpoint: int | None = None,
+    tag: str = "",
+) -> Faulted:
+    """Ranks of the first suspect's node that live and cannot go on."""
+    return Faulted(
+        evidence_id=f"{check}-{ranks}{tag}",
+        node_id=f"node-{ranks[0] // 2 if ranks else 0}",
+        check=check,
+        rule_id=rule,
+        sentence="they stand still",
+        ranks=ranks,
+        pid=1_000 + ranks[0] if ranks else None,
+        step=step,
+        checkpoint_step=checkpoint,
+    )
+
+
 @dataclass
 class Judge:
     """Hears events and keeps the verdicts."""
@@ -93,7 +115,7 @@ class Judge:
         self.verdicts += result.effects
         return list(result.effects)
 
-    def see(self, piece: Exit | LostNode | Note, version: int = 1) -> list[FaultClassified]:
+    def see(self, piece: Exit | LostNode | Faulted | Note, version: int = 1) -> list[FaultClassified]:
         return self.hear(PieceSeen(topology_version=version, piece=piece))
 
     def incident(self, version: int = 1) -> list[FaultClassified]:
@@ -104,7 +126,7 @@ class Judge:
         return self.hear(TimePassed())
 
 
-def verdict_on(*pieces: Exit | LostNode | Note) -> FaultClassified:
+def verdict_on(*pieces: Exit | LostNode | Faulted | Note) -> FaultClassified:
     """The verdict on this evidence alone, after the wait if it takes one."""
     judge = Judge()
     for piece in pieces:

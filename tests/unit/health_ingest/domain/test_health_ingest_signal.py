@@ -9,9 +9,10 @@ import pytest
 from fault_contracts.agent import ExitStatus, OomKill, RestartAsked, WorkerError, WorkerExited
 from fault_contracts.health import Component, ConditionCleared, ConditionRaised, SignalObserved, Tier
 from fault_contracts.payload import Health
+from fault_contracts.rank_faults import RanksFaulted, Suspect
 from health_ingest.domain.condition import Condition, Step, observe, pass_time
 from health_ingest.domain.policy import ConditionPolicy
-from health_ingest.domain.signal import ending, from_observation, from_worker_exit
+from health_ingest.domain.signal import ending, from_observation, from_ranks_faulted, from_worker_exit
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -68,6 +69,58 @@ def test_the_same_death_has_the_same_id_whatever_message_it_comes_in() -> None:
 )
 def test_another_death_has_another_id(other: dict) -> None:
     assert seen(exited()).effects[0].condition_id != seen(exited(**other)).effects[0].condition_id
+
+
+def hung(*ranks: int, **more: object) -> RanksFaulted:
+    fields: dict = {
+        "node_id": "node-1",
+        "instance_id": "life-1",
+        "job_id": "job",
+        "topology_version": 3,
+        "check": "hang",
+        "rule_id": "hang_outside",
+        "suspects": tuple(Suspect(rank=rank, local_rank=0, pid=70 + rank) for rank in ranks),
+        "reason": "rank 3 idle outside of the collective",
+        "evidence_path": "/logs/evidence_1",
+        "step": 40,
+        "checkpoint_step": 30,
+        "ran_s": 12.5,
+        "observed_at": NOW,
+    }
+    return RanksFaulted(**(fields | more))
+
+
+def raised_by(message: RanksFaulted, signal_id: str = "m-1") -> ConditionRaised:
+    signal = from_ranks_faulted(message, signal_id)
+    (raised,) = observe(Condition(entity=signal.entity), signal, now=NOW, policy=ConditionPolicy()).effects
+    assert isinstance(raised, ConditionRaised)
+    return raised
+
+
+@pytest.mark.parametrize("check", ["process_stopped", "process_blocked", "hang", "log_rule"])
+def test_ranks_that_live_and_cannot_go_on_are_a_failure_at_once(check: str) -> None:
+    raised = raised_by(hung(3, 2, check=check))
+    assert (raised.check, raised.tier, raised.component) == (check, Tier.FAILURE, Component.PROCESS)
+    assert (raised.job_id, raised.topology_version, raised.rank, raised.node_id) == ("job", 3, 3, "node-1")
+    assert raised.reason == "rank 3 idle outside of the collective"
+    assert raised.faulted is not None
+    assert (raised.faulted.rule_id, raised.faulted.ranks, raised.faulted.pid) == ("hang_outside", (3, 2), 73)
+    assert (raised.faulted.step, raised.faulted.checkpoint_step) == (40, 30)
+    assert raised.faulted.evidence_path == "/logs/evidence_1"
+
+
+def test_the_same_hang_has_one_id_and_another_generation_or_rank_another() -> None:
+    assert raised_by(hung(3), "m-1").condition_id == raised_by(hung(3), "m-2").condition_id
+    ids = {raised_by(hung(3)).condition_id, raised_by(hung(3, topology_version=4)).condition_id}
+    ids |= {raised_by(hung(2)).condition_id, raised_by(hung()).condition_id}
+    assert len(ids) == 4
+
+
+def test_a_hang_that_names_nobody_carries_no_rank() -> None:
+    raised = raised_by(hung())
+    assert raised.rank is None
+    assert raised.faulted is not None
+    assert raised.faulted.ranks == ()
 
 
 def test_the_longest_names_fit() -> None:

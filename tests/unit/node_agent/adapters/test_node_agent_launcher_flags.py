@@ -7,6 +7,7 @@ import pytest
 
 from node_agent.adapters.launcher_flags import check_program, parse_launch
 from node_agent.application.ports import ProgramKind
+from node_agent.domain.hang_policies import DetectionMode, DetectionPolicy
 
 WORDS = (
     "nnodes nproc-per-node rdzv-backend rdzv-endpoint rdzv-id rdzv-conf max-restarts monitor-interval start-method "
@@ -237,3 +238,26 @@ def test_values_that_no_message_could_carry_are_refused_by_their_flag(
 
 def test_odd_but_printable_names_are_taken() -> None:
     assert parse_launch(["--job-id", "we ird/../j.ob*>\u00fc", "t.py"], {}).job_id == "we ird/../j.ob*>\u00fc"
+
+
+def test_hang_detection_is_on_and_its_limits_can_be_set() -> None:
+    assert parse_launch(["train.py"], {}).detection == DetectionPolicy()
+    argv = ["--hang-detection", "observe", "--hang-idle", "3", "--hang-silence", "60", "train.py"]
+    given = parse_launch(argv, {}).detection
+    assert (given.mode, given.hang.idle_s, given.silence_s) == (DetectionMode.OBSERVE, 3.0, 60.0)
+
+
+@pytest.mark.parametrize("flag", ["--hang-idle", "--hang-silence"])
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf"])
+def test_a_limit_that_is_none_is_refused(capsys: pytest.CaptureFixture[str], flag: str, value: str) -> None:
+    assert f"{flag} " in fails(capsys, f"{flag}={value}", "train.py")
+
+
+def test_log_rules_come_from_the_flag_else_from_the_environment(tmp_path: Path) -> None:
+    given = ["--log-rules", "a.yaml", "--log-rules", "b.yaml", "t.py"]
+    environ = {"PHALANX_LOG_RULES": "c.yaml:d.yaml"}
+    assert parse_launch(given, environ).log_rules == (Path("a.yaml"), Path("b.yaml"))
+    assert parse_launch(["t.py"], environ).log_rules == (Path("c.yaml"), Path("d.yaml"))
+    assert parse_launch(["t.py"], {}).log_rules == ()
+    (tmp_path / "t.py").write_text("")
+    assert "a.yaml: cannot be read" in check_program(parse_launch(given, {}), tmp_path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -35,6 +35,7 @@ from node_agent.application.ports import (
     WorkerStartError,
 )
 from node_agent.application.relay_worker_reports import WorkerReportRelay
+from node_agent.application.report_rank_faults import RankFaultReporter
 from node_agent.application.restart_in_place import InPlaceRestart
 from node_agent.application.start_workers import WorkerStart
 from node_agent.application.stop_in_process import InProcessStop
@@ -71,10 +72,12 @@ class FakeProcesses:
     specs: list[WorkerSpec] = field(default_factory=list)
     alive: dict[int, WorkerHandle] = field(default_factory=dict)
     stops: list[tuple[tuple[int, ...], float]] = field(default_factory=list)
+    condemned: set[int] = field(default_factory=set)
     unkillable: bool = False
     callback: Callable[[WorkerExit], None] = lambda _exit: None
     clock: HandClock = field(default_factory=HandClock)
     pids: int = 1_000
+    files: dict[int, RankFiles] = field(default_factory=dict)
 
     async def start(self, spec: WorkerSpec) -> WorkerHandle:
         if self.hold is not None:
@@ -94,7 +97,11 @@ class FakeProcesses:
             stacks_on_signal=True,
         )
         self.alive[handle.pid] = handle
+        self.files[handle.pid] = spec.files
         return handle
+
+    def files_of(self, handle: WorkerHandle) -> RankFiles | None:
+        return self.files.get(handle.pid)
 
     def exit_of(self, handle: WorkerHandle, **values: Any) -> WorkerExit:
         return WorkerExit(handle=handle, exited_at=self.clock.now(), **values)
@@ -106,8 +113,14 @@ class FakeProcesses:
         self.callback(self.exit_of(handle, **values))
 
     async def stop(
-        self, handles: Sequence[WorkerHandle], *, grace_s: float, first_signal: Signals = SIGTERM
+        self,
+        handles: Sequence[WorkerHandle],
+        *,
+        grace_s: float,
+        first_signal: Signals = SIGTERM,
+        condemned: Collection[int] = (),
     ) -> StopOutcome:
+        self.condemned.update(condemned)
         self.stops.append((tuple(handle.pid for handle in handles), grace_s))
         if self.unkillable:
             return StopOutcome(unkillable=tuple(handles), took_s=0.1)
@@ -155,6 +168,23 @@ class ListOutbox:
 
     async def put(self, envelope: Envelope[Any], *, urgent: bool = False) -> None:
         self.sent.append((envelope, urgent))
+
+
+class FakeEvidence:
+    """Evidence in memory; `gate` holds a save until it is set, `full` keeps nothing."""
+
+    def __init__(self) -> None:
+        self.saved: list[tuple[int, dict[str, str], dict[str, Path]]] = []
+        self.gate: asyncio.Event | None = None
+        self.full = False
+
+    async def save(self, topology_version: int, *, texts: Mapping[str, str], tails: Mapping[str, Path]) -> str:
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.full:
+            return ""
+        self.saved.append((topology_version, dict(texts), dict(tails)))
+        return f"/logs/attempt_{topology_version}/evidence_{len(self.saved)}"
 
 
 class CountingPort:
@@ -207,6 +237,8 @@ class Node:
         self.announced = 0
         self.blocks.announce = self.on_announced
         self.relay = WorkerReportRelay(self.life, self.outgoing, self.clock, self, self.blocks)
+        self.evidence = FakeEvidence()
+        self.faults = RankFaultReporter(self.life, self.outgoing, self.processes, self.evidence, self.clock, self)
         self.leave = Leave(self.life, self.processes, self, shutdown_timeout_s=30.0)
         self.intake = CommandIntake(
             self.life, self.journal, self.start, self.stop, self.end, self.outgoing, self.clock, self

@@ -125,6 +125,7 @@ async def test_a_condemned_rank_is_ended_at_once_and_not_waited_for(tmp_path: Pa
     assert time.monotonic() - began_s < 2
     assert (stopped.at_barrier, [ended.rank for ended in stopped.exits]) == ((0,), [1])
     assert [rank for rank, _ in node.line.orders] == [0], "a condemned rank is not called back"
+    assert node.processes.condemned == {1}, "nor given a grace"
 
 
 async def test_a_dead_rank_is_replaced_alone(tmp_path: Path) -> None:

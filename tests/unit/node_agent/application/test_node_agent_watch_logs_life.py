@@ -73,6 +73,23 @@ def test_a_rank_that_lives_on_keeps_its_place_and_its_begun_line() -> None:
     assert [finding.offset for finding in on.heard.findings] == [len("before\n")]
 
 
+def test_a_process_that_gets_another_rank_keeps_its_begun_line() -> None:
+    on = Watched(OOM)
+    on.watch.take(Rank(1), OUT, b"Runtime")
+    on.watch.start({Rank(4): LocalRank(0), Rank(5): LocalRank(1)}, continuing={Rank(4), Rank(5)})
+    on.say("Error out of memory", rank=5)
+    assert on.heard.ids == [("LogFault_GPU Error", 5)]
+
+
+def test_a_rank_that_left_is_expected_to_say_nothing() -> None:
+    on = Watched(HANGING)
+    for rank in (0, 1):
+        on.say('[Epoch 0 Batch 1] "training_loss_step": 1', rank=rank)
+    on.watch.leave(Rank(0))
+    on.pass_to(1_000.0)
+    assert on.heard.ids == [("LogHang_JobHangingDetection", 1)]
+
+
 def test_the_last_words_of_a_rank_count_without_a_newline() -> None:
     on = Watched(OOM)
     on.watch.take(Rank(0), ERR, b"RuntimeError: out of memory")

@@ -23,6 +23,7 @@ from fault_contracts.agent import (
 from fault_contracts.commands import Command, StartWorkers, StopWorkers
 from fault_contracts.faults import Action, Attribution, Culprit, FaultClassified
 from fault_contracts.payload import Payload, Reason
+from fault_contracts.rank_faults import RanksFaulted, Suspect
 from recovery_planner.domain.checkpoint import CheckpointHistory, record
 from recovery_planner.domain.gang import Gang, Phase
 from recovery_planner.domain.invariants import assert_holds
@@ -193,6 +194,32 @@ class Story:
                 ran_s=1.0,
                 process_alive=True,
                 restart_asked=asked,
+                observed_at=self.now,
+            )
+        )
+
+    def hang(
+        self,
+        node: str,
+        *ranks: int,
+        version: int | None = None,
+        check: str = "hang",
+        instance: str | None = None,
+        step: int | None = None,
+    ) -> Step:
+        """Ranks live and do not go on; none are named when nobody stands out."""
+        return self.feed(
+            RanksFaulted(
+                node_id=node,
+                instance_id=instance or self.instance(node),
+                job_id=JOB,
+                topology_version=version or self.gang.table.topology_version,
+                check=check,
+                rule_id="hang_outside",
+                suspects=tuple(Suspect(rank=rank, local_rank=0, pid=9) for rank in ranks),
+                reason="it stands still",
+                step=step,
+                ran_s=1.0,
                 observed_at=self.now,
             )
         )

@@ -144,6 +144,16 @@ def test_a_rank_that_a_verdict_blames_is_condemned_although_it_stands_at_the_bar
     assert (start.level, start.ranks_replaced) == (RecoveryLevel.IN_PROCESS, (3,))
 
 
+def test_a_hung_rank_alone_gets_a_new_process() -> None:
+    story = announced()
+    story.hang("b", 2, check="process_stopped")
+    stop = story.last(StopWorkers)
+    assert (stop.mode, stop.ranks) == (StopMode.IN_PROCESS, (2,))
+    start = recover(story, {"a": (0, 1), "b": (3,)})
+    assert (start.level, start.ranks_replaced) == (RecoveryLevel.IN_PROCESS, (2,))
+    assert story.last(RecoveryPlanned).granularity == "rank"
+
+
 def _blame(story: Story, rank: int):  # type: ignore[no-untyped-def]
     from fault_contracts.faults import Attribution, Culprit, FaultClassified
     from fault_contracts.payload import Reason

@@ -3,7 +3,8 @@
 import pytest
 from planner_story import Story
 
-from fault_contracts.commands import StartWorkers, StopWorkers
+from fault_contracts.commands import StartWorkers, StopMode, StopWorkers
+from fault_contracts.recovery import IncidentOpened, RecoveryPlanned
 from recovery_planner.domain.gang import Phase
 
 
@@ -20,6 +21,53 @@ def test_death_on_a_spare_is_stale() -> None:
     story = Story().run("a", "b", "s")
     story.die("s", 0)
     assert story.gang.phase is Phase.RUNNING
+
+
+def test_hung_ranks_open_an_incident_and_get_no_grace() -> None:
+    story = Story().run("a", "b")
+    story.hang("b", 3, 2, step=7)
+    stop = story.last(StopWorkers)
+    assert (stop.mode, stop.ranks) == (StopMode.PROCESS, (3, 2))
+    opened = story.last(IncidentOpened)
+    assert (opened.node_id, opened.rank, opened.trigger.rule_id) == ("b", 3, "ranks.hang")
+    assert story.gang.step_max == 7
+    story.stop_all()
+    story.classify()
+    assert story.last(RecoveryPlanned).ranks_replaced == (2, 3)
+
+
+def test_a_hang_that_names_nobody_stops_the_gang_as_well() -> None:
+    story = Story().run("a", "b")
+    story.hang("a")
+    assert story.last(StopWorkers).ranks is None
+    assert story.last(IncidentOpened).rank is None
+
+
+def test_a_hang_of_another_generation_life_or_node_is_stale() -> None:
+    story = Story().run("a", "b", "s")
+    story.recover()
+    published = len(story.published)
+    story.hang("a", 0, version=1)
+    story.hang("a", 0, instance="a/0")
+    story.hang("s", 0)
+    assert story.gang.phase is Phase.RUNNING
+    assert len(story.published) == published
+
+
+def test_a_node_cannot_condemn_the_ranks_of_another() -> None:
+    story = Story().run("a", "b")
+    story.hang("a", 0, 2)
+    assert story.last(StopWorkers).ranks == (0,)
+    assert "ranks.foreign" in story.rules
+
+
+def test_hangs_on_two_nodes_are_one_incident() -> None:
+    story = Story().run("a", "b")
+    story.hang("a", 1)
+    story.hang("b", 2)
+    assert len(story.all(IncidentOpened)) == 1
+    assert story.gang.incident is not None
+    assert story.gang.incident.condemned == (1, 2)
 
 
 def test_stop_of_an_earlier_order_does_not_count() -> None:

@@ -37,7 +37,7 @@ def attribute(
     The result is a function of the set of evidence: arrival order plays no part.
     """
     victims = tuple(sorted((each for each in generation.exits if victim_reason(each)), key=_place))
-    pieces: list[Piece] = [*_first_of_each_node(generation), *generation.lost]
+    pieces: list[Piece] = [*_first_of_each_node(generation), *generation.lost, *generation.faulted]
     alone = not pieces
     if alone and not generation.overdue:
         return None

@@ -15,6 +15,8 @@ from fault_contracts.faults import FaultClassified
 EXITS_MAX = 32
 """Deaths kept per generation. One decides and a few explain; ten thousand victims of it are a number."""
 NOTES_MAX = 16
+FAULTED_MAX = 32
+"""Faults of living ranks kept per generation: one a node and check, of as many nodes as have their deaths kept."""
 GENERATIONS_MAX = 32
 """Generations kept per job. A gang that was restarted more often has a budget that ends it."""
 MESSAGE_MAX = 600
@@ -77,6 +79,28 @@ class LostNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Faulted:
+    """Ranks of a node that live and cannot go on.
+
+    Attributes:
+        check: a member of fault_contracts.health.RankCheck; one that this version does not know is read by no rule.
+        rule_id: which rule of the agent decided.
+        ranks: the suspects; empty when nobody stands out.
+        step, checkpoint_step: as in Exit.
+    """
+
+    evidence_id: str
+    node_id: str
+    check: str
+    rule_id: str
+    sentence: str
+    ranks: tuple[int, ...] = ()
+    pid: int | None = None
+    step: int | None = None
+    checkpoint_step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
     """A failure condition of the job that no rule of this version reads."""
 
@@ -104,6 +128,7 @@ class Generation:
     exits: tuple[Exit, ...] = ()
     exits_dropped: int = 0
     lost: tuple[LostNode, ...] = ()
+    faulted: tuple[Faulted, ...] = ()
     notes: tuple[Note, ...] = ()
     incident_id: str = ""
     deadline_at: datetime | None = None
@@ -116,10 +141,11 @@ class Generation:
     def __post_init__(self) -> None:
         assert len(self.exits) <= EXITS_MAX, "too many exits"
         assert len(self.notes) <= NOTES_MAX, "too many notes"
+        assert len(self.faulted) <= FAULTED_MAX, "too many faults of living ranks"
 
     def knows(self, evidence_id: str) -> bool:
         """Whether this piece of evidence was taken in before."""
-        pieces: tuple[Exit | LostNode | Note, ...] = (*self.exits, *self.lost, *self.notes)
+        pieces: tuple[Exit | LostNode | Faulted | Note, ...] = (*self.exits, *self.lost, *self.faulted, *self.notes)
         return any(piece.evidence_id == evidence_id for piece in pieces)
 
 

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 from fault_classifier.domain.evidence import (
     EXITS_MAX,
+    FAULTED_MAX,
     FRAMES_MAX,
     MESSAGE_MAX,
     NOTES_MAX,
     TAIL_LINE_MAX,
     TAIL_LINES_MAX,
     Exit,
+    Faulted,
     Generation,
     LostNode,
     Note,
@@ -28,9 +30,21 @@ WHOLE_EXITS = 4
 SLIM_MESSAGE_MAX = 160
 
 
-def from_condition(raised: ConditionRaised) -> Exit | Note:
+def from_condition(raised: ConditionRaised) -> Exit | Faulted | Note:
     """Evidence from a failure condition of a job."""
-    worker = raised.worker
+    worker, faulted = raised.worker, raised.faulted
+    if faulted is not None:
+        return Faulted(
+            evidence_id=raised.condition_id,
+            node_id=raised.node_id,
+            check=raised.check,
+            rule_id=faulted.rule_id,
+            sentence=raised.reason[:MESSAGE_MAX],
+            ranks=faulted.ranks,
+            pid=faulted.pid,
+            step=faulted.step,
+            checkpoint_step=faulted.checkpoint_step,
+        )
     if worker is None:
         return Note(
             evidence_id=raised.condition_id,
@@ -72,7 +86,7 @@ def from_lost_node(lost: NodeLost) -> LostNode:
     )
 
 
-def add(generation: Generation, piece: Exit | LostNode | Note) -> Generation:
+def add(generation: Generation, piece: Exit | LostNode | Faulted | Note) -> Generation:
     """The generation with one more piece; the same when it was there."""
     if generation.knows(piece.evidence_id):
         return generation
@@ -80,6 +94,10 @@ def add(generation: Generation, piece: Exit | LostNode | Note) -> Generation:
         if len(generation.lost) >= EXITS_MAX:
             return generation
         return replace(generation, lost=(*generation.lost, piece))
+    if isinstance(piece, Faulted):
+        if len(generation.faulted) >= FAULTED_MAX:
+            return generation
+        return replace(generation, faulted=(*generation.faulted, piece))
     if isinstance(piece, Note):
         if len(generation.notes) >= NOTES_MAX:
             return generation
@@ -89,7 +107,7 @@ def add(generation: Generation, piece: Exit | LostNode | Note) -> Generation:
 
 def compact(generation: Generation) -> Generation:
     """What of an older generation later rules may still ask for: deaths that stood for themselves, without texts."""
-    if generation.compacted and len(generation.exits) <= WHOLE_EXITS:
+    if generation.compacted and len(generation.exits) <= WHOLE_EXITS and len(generation.faulted) <= WHOLE_EXITS:
         return generation
     alone = [slim(each) for each in generation.exits if victim_reason(each) is None]
     # A kill first: it is what makes the exceptions beside it prove nothing.
@@ -104,6 +122,7 @@ def compact(generation: Generation) -> Generation:
         generation,
         exits=tuple(kept),
         exits_dropped=dropped,
+        faulted=tuple(_short(each) for each in generation.faulted[:WHOLE_EXITS]),
         notes=(),
         deadline_at=None,
         verdict=verdict,
@@ -125,6 +144,10 @@ def slim(exit_: Exit) -> Exit:
 def _frameless(exit_: Exit) -> Exit:
     """Frames tell a victim from others; these are none, and without frames they are none either."""
     return exit_ if exit_.error is None else replace(exit_, error=replace(exit_.error, frames=()))
+
+
+def _short(faulted: Faulted) -> Faulted:
+    return replace(faulted, sentence=faulted.sentence[:SLIM_MESSAGE_MAX], ranks=faulted.ranks[:WHOLE_EXITS])
 
 
 def _add_exit(generation: Generation, exit_: Exit) -> Generation:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from fault_classifier.domain.evidence import Exit, Generation, JobEvidence
+from fault_classifier.domain.evidence import Exit, Faulted, Generation, JobEvidence
 from fault_classifier.domain.signal_number import SignalNumber
 from fault_classifier.domain.victim import victim_reason
 from fault_contracts.agent import OomKill
+from fault_contracts.health import RankCheck
 
 
 def had_outside_cause(generation: Generation) -> bool:
     """Whether something else than the script ended ranks there: then its exceptions prove nothing about the script."""
-    return bool(generation.lost) or any(was_killed(each) for each in generation.exits)
+    stopped = any(each.check == RankCheck.PROCESS_STOPPED for each in generation.faulted)
+    return stopped or bool(generation.lost) or any(was_killed(each) for each in generation.exits)
 
 
 def was_killed(exit_: Exit) -> bool:
@@ -60,3 +62,23 @@ def earlier_oom_at_step(exit_: Exit, job: JobEvidence, topology_version: int) ->
         for each in generation.exits
         if each.status.oom_kill is OomKill.YES and each.step == exit_.step
     )
+
+
+def earlier_same_log_rule(faulted: Faulted, job: JobEvidence, topology_version: int) -> tuple[Faulted, ...]:
+    """One fault per older generation that the same log rule ended, oldest first."""
+    found: list[Faulted] = []
+    for generation in job.before(topology_version):
+        if had_outside_cause(generation):
+            continue
+        same = [
+            each for each in generation.faulted if each.check == RankCheck.LOG_RULE and each.rule_id == faulted.rule_id
+        ]
+        if same:
+            found.append(next((each for each in same if each.step == faulted.step), same[0]))
+    return tuple(found)
+
+
+def faults_without_progress(faulted: Faulted, earlier: tuple[Faulted, ...]) -> tuple[Faulted, ...]:
+    """As `without_progress`: of those, the ones that started from the same checkpoint, where a step is not known."""
+    unplaced = [each for each in earlier if each.step is None or faulted.step is None]
+    return tuple(each for each in unplaced if each.checkpoint_step == faulted.checkpoint_step)

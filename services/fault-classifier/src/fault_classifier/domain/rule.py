@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fault_classifier.domain.evidence import Exit, Generation, JobEvidence, LostNode, Note
+from fault_classifier.domain.evidence import Exit, Faulted, Generation, JobEvidence, LostNode, Note
 from fault_contracts.faults import Action, Attribution
 
-Piece = Exit | LostNode | Note
+Piece = Exit | LostNode | Faulted | Note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

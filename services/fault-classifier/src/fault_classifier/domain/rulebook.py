@@ -7,10 +7,12 @@ explains an exception elsewhere, and not the other way round.
 from __future__ import annotations
 
 from fault_classifier.domain import gang_conditions as gang
+from fault_classifier.domain import live_conditions as live
 from fault_classifier.domain import worker_conditions as worker
 from fault_classifier.domain.rule import Rule
 from fault_classifier.domain.worker_conditions import of_exit
 from fault_contracts.faults import Action, Attribution
+from fault_contracts.health import RankCheck
 
 _DESIGN = "our own policy: a user's fault burns no retries, and what is in doubt is unknown"
 
@@ -52,6 +54,20 @@ RULEBOOK: tuple[Rule, ...] = (
         source="signal(7): SIGKILL cannot be raised by a fault of the processor or the C library",
     ),
     Rule(
+        rule_id="platform.process_stopped",
+        holds=live.of_check(RankCheck.PROCESS_STOPPED),
+        attribution=Attribution.PLATFORM,
+        cause="process_stopped",
+        action=Action.RESTART_PROCESS,
+        confidence=0.8,
+        meaning="A rank was stopped by a signal (SIGSTOP, SIGTSTP) and its peers waited for it; or its "
+        "main thread had ended.",
+        advice="Look for who stops processes on that node: a scheduler that suspends, a freezer, an "
+        "operator, a debugger.",
+        near_miss="A process that a debugger traces is not stopped; one that waits by itself is a hang.",
+        source="signal(7): SIGSTOP cannot be caught, and no fault of a program raises it",
+    ),
+    Rule(
         rule_id="user.restart_asked",
         holds=of_exit(worker.restart_asked),
         attribution=Attribution.USER,
@@ -74,6 +90,19 @@ RULEBOOK: tuple[Rule, ...] = (
         advice="It is a bug or bad data. Fix it and start the job again; it goes on from its last checkpoint.",
         near_miss="At another step it may depend on what passes; where steps are unknown it takes three times "
         "without checkpoint progress. Generations with a kill or a lost node do not count.",
+        source=_DESIGN,
+    ),
+    Rule(
+        rule_id="user.repeated_log_rule",
+        holds=live.of_check(RankCheck.LOG_RULE, live.repeated_log_rule),
+        attribution=Attribution.USER,
+        cause="repeated_log_rule",
+        action=Action.DONT_RETRY_NOTIFY_USER,
+        confidence=0.9,
+        meaning="The same log rule ended an earlier generation after the same step.",
+        advice="Look at the lines in the evidence folder: a diverging loss, bad data. Fix it and start the job again.",
+        near_miss="After another step it is log_rule; where steps are unknown it takes three times without "
+        "checkpoint progress.",
         source=_DESIGN,
     ),
     Rule(
@@ -122,6 +151,46 @@ RULEBOOK: tuple[Rule, ...] = (
         meaning="The agent of a node is gone, with its ranks: the agent, the machine or its network.",
         advice="Look at the node. The planner gives its node_rank to a spare where there is one.",
         near_miss="A node whose bus connection is unknown is not lost.",
+        source=_DESIGN,
+    ),
+    Rule(
+        rule_id="unknown.log_rule",
+        holds=live.of_check(RankCheck.LOG_RULE),
+        attribution=Attribution.UNKNOWN,
+        cause="log_rule",
+        action=Action.RESTART_PROCESS,
+        confidence=0.5,
+        meaning="A log rule with the action fault held on a rank: a line, a metric past its threshold, or "
+        "lines that did not come.",
+        advice="Read the rule named in the reason and the lines in the evidence folder.",
+        near_miss="The same rule after the same step again is repeated_log_rule.",
+        source=_DESIGN,
+    ),
+    Rule(
+        rule_id="platform.process_blocked",
+        holds=live.of_check(RankCheck.PROCESS_BLOCKED),
+        attribution=Attribution.PLATFORM,
+        cause="process_blocked",
+        action=Action.RESTART_PROCESS,
+        confidence=0.4,
+        meaning="A rank was in uninterruptible sleep without any I/O while the others waited: a disk, a "
+        "network file system, a driver.",
+        advice="Look at the kernel log and the mounts of that node. Such a process ends only when the "
+        "kernel lets it go.",
+        near_miss="When all ranks of the node are blocked, nobody is blamed: it may be storage that is slow for all.",
+        source="proc_pid_stat(5), state D",
+    ),
+    Rule(
+        rule_id="unknown.hang",
+        holds=live.of_check(RankCheck.HANG),
+        attribution=Attribution.UNKNOWN,
+        cause="hang",
+        action=Action.RESTART_PROCESS,
+        confidence=0.5,
+        meaning="The gang made no progress for longer than its own steps allow, and the evidence shows no long phase.",
+        advice="Read the stacks in the evidence folder: the suspects are where the others are not.",
+        near_miss="A first step, an evaluation or a checkpoint that takes long is none; docs/hangs.md says "
+        "how it is told.",
         source=_DESIGN,
     ),
     Rule(

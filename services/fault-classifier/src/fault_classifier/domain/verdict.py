@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from fault_classifier.domain.attribution import Attributed, Finding
-from fault_classifier.domain.evidence import Exit, Generation, LostNode
+from fault_classifier.domain.evidence import Exit, Faulted, Generation, LostNode
 from fault_contracts.faults import Action, Attribution, Culprit, FaultClassified
 from fault_contracts.ids import derived_id
 from fault_contracts.payload import Reason
@@ -83,6 +83,11 @@ def _culprit(root: Finding) -> Culprit:
         return Culprit()
     if isinstance(root.piece, Exit):
         return Culprit(node_id=root.piece.node_id, rank=root.piece.rank, process=f"pid {root.piece.status.pid}")
+    if isinstance(root.piece, Faulted):
+        if not root.piece.ranks:
+            return Culprit()
+        process = None if root.piece.pid is None else f"pid {root.piece.pid}"
+        return Culprit(node_id=root.piece.node_id, rank=root.piece.ranks[0], process=process)
     return Culprit(node_id=root.piece.node_id)
 
 

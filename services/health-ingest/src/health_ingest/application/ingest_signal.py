@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from fault_contracts.agent import WorkerExited
 from fault_contracts.health import SignalObserved
+from fault_contracts.rank_faults import RanksFaulted
 from health_ingest.application.advance_condition import AdvanceCondition, Decide
 from health_ingest.domain.condition import Condition, Step, observe
 from health_ingest.domain.policy import ConditionPolicy
-from health_ingest.domain.signal import Signal, from_observation, from_worker_exit
+from health_ingest.domain.signal import Signal, from_observation, from_ranks_faulted, from_worker_exit
 from service_kit.errors import ContractViolation
 from service_kit.failpoints import Failpoints
 from service_kit.ports import Clock, Delivery
 
 
 class IngestSignal:
-    """Handler of SignalObserved and WorkerExited. Idempotent by message id and by entity."""
+    """Handler of SignalObserved, WorkerExited and RanksFaulted. Idempotent by message id and by entity."""
 
     def __init__(
         self, *, advance: AdvanceCondition, clock: Clock, policy: ConditionPolicy, failpoints: Failpoints
@@ -35,6 +36,9 @@ class IngestSignal:
         payload = envelope.data
         if isinstance(payload, WorkerExited):
             signal = from_worker_exit(payload, envelope.id)
+            await self._advance.new(signal.entity, self._decision(signal), causation_id=envelope.id)
+        elif isinstance(payload, RanksFaulted):
+            signal = from_ranks_faulted(payload, envelope.id)
             await self._advance.new(signal.entity, self._decision(signal), causation_id=envelope.id)
         elif isinstance(payload, SignalObserved):
             signal = from_observation(payload, envelope.id)

@@ -17,7 +17,7 @@ from fault_contracts.health import ConditionCleared, ConditionRaised, Tier
 from fault_contracts.ids import derived_id
 from fault_contracts.payload import Health, Reason
 from health_ingest.domain.policy import ConditionPolicy
-from health_ingest.domain.signal import WORKER_EXIT, Entity, Signal
+from health_ingest.domain.signal import RANK_CHECKS, Entity, Signal
 
 SIGNAL_IDS_MAX = 64
 """As many as ConditionRaised carries; an older copy than these is past the bus's redelivery limit."""
@@ -237,17 +237,17 @@ def _good(condition: Condition, signal: Signal, *, now: datetime, policy: Condit
 def _condition_id(entity: Entity, signal: Signal) -> str:
     """The same whenever the same cause raises it.
 
-    A process ends once, so its entity is the cause. Anything else can be raised again later, so there the first
-    signal is.
+    A process ends once, and hangs once before it is ended, so its entity is the cause. Anything else can be raised
+    again later, so there the first signal is.
     """
-    if entity.check == WORKER_EXIT:
+    if entity.check in RANK_CHECKS:
         return derived_id(entity.key, "condition")
     return derived_id(entity.key, "condition", signal.signal_id)
 
 
 def _failure_deadline(entity: Entity, now: datetime, policy: ConditionPolicy) -> datetime | None:
     """A process never becomes well again: its record is dropped by time. Everything else waits for good samples."""
-    return now + timedelta(seconds=policy.forget_after_s) if entity.check == WORKER_EXIT else None
+    return now + timedelta(seconds=policy.forget_after_s) if entity.check in RANK_CHECKS else None
 
 
 def _raised(condition: Condition, tier: Tier, reason: Reason, now: datetime) -> ConditionRaised:
@@ -265,6 +265,7 @@ def _raised(condition: Condition, tier: Tier, reason: Reason, now: datetime) -> 
         topology_version=cause.topology_version,
         rank=cause.rank,
         worker=cause.worker,
+        faulted=cause.faulted,
         signal_ids=condition.signal_ids,
         count=condition.count,
         raised_at=now,

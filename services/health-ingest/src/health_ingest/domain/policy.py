@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from health_ingest.domain.signal import WORKER_EXIT
+from health_ingest.domain.signal import RANK_CHECKS
 
 WINDOW_S_MAX = 86_400.0
 """A day: whoever wants to tolerate a problem for longer wants to ignore the check."""
@@ -28,7 +28,7 @@ class ConditionPolicy:
     tolerance_s_by_check: Mapping[str, float] = field(default_factory=dict)
     good_samples_min: int = 3
     sample_age_s_max: float = 120.0
-    at_once: frozenset[str] = frozenset({WORKER_EXIT})
+    at_once: frozenset[str] = RANK_CHECKS
     forget_after_s: float = 3_600.0
 
     def __post_init__(self) -> None:

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fault_contracts.agent import ExitStatus, OomKill, WorkerExited
-from fault_contracts.health import Component, SignalObserved, WorkerEvidence
+from fault_contracts.health import Component, FaultedRanks, RankCheck, SignalObserved, WorkerEvidence
 from fault_contracts.ids import derived_id
 from fault_contracts.payload import Health
+from fault_contracts.rank_faults import RanksFaulted
 
 WORKER_EXIT = "worker_exit"
 """The check of a rank that ended without being told to."""
+RANK_CHECKS = frozenset({WORKER_EXIT, *(check.value for check in RankCheck)})
+"""Checks of ranks of one generation. What they find happens once and never becomes well again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,7 @@ class Signal:
         signal_id: id of the message it came in; a redelivery has the same.
         observed_at: the node's clock; compared with other times of the same node only.
         worker: set when a rank ended.
+        faulted: set when ranks live and cannot go on.
     """
 
     signal_id: str
@@ -48,6 +52,7 @@ class Signal:
     topology_version: int | None = None
     rank: int | None = None
     worker: WorkerEvidence | None = None
+    faulted: FaultedRanks | None = None
 
 
 def from_observation(observed: SignalObserved, signal_id: str) -> Signal:
@@ -74,14 +79,12 @@ def from_worker_exit(exited: WorkerExited, signal_id: str) -> Signal:
     The entity names the agent's instance: a later run under the same job_id counts topology versions from 1 again,
     and its deaths must not be taken for repeats of the first run's.
     """
-    life = f"{exited.job_id}/{exited.topology_version}/{exited.exit.rank}/{exited.instance_id}"
     return Signal(
         signal_id=signal_id,
         entity=Entity(
             node_id=exited.node_id,
             component=Component.PROCESS,
-            # The payload takes 256 characters; three names of 256 would not fit.
-            component_id=life if len(life) <= 256 else derived_id(life, WORKER_EXIT),
+            component_id=_life(exited, exited.exit.rank, WORKER_EXIT),
             check=WORKER_EXIT,
         ),
         health=Health.BAD,
@@ -101,6 +104,43 @@ def from_worker_exit(exited: WorkerExited, signal_id: str) -> Signal:
             restart_asked=exited.restart_asked,
         ),
     )
+
+
+def from_ranks_faulted(faulted: RanksFaulted, signal_id: str) -> Signal:
+    """A signal from ranks that live and cannot go on.
+
+    One condition for all suspects of a check: they were found together and end together. The first one names it.
+    """
+    first = faulted.suspects[0] if faulted.suspects else None
+    return Signal(
+        signal_id=signal_id,
+        entity=Entity(
+            node_id=faulted.node_id,
+            component=Component.PROCESS,
+            component_id=_life(faulted, None if first is None else first.rank, faulted.check),
+            check=faulted.check,
+        ),
+        health=Health.BAD,
+        detail=faulted.reason,
+        observed_at=faulted.observed_at,
+        job_id=faulted.job_id,
+        topology_version=faulted.topology_version,
+        rank=None if first is None else first.rank,
+        faulted=FaultedRanks(
+            rule_id=faulted.rule_id,
+            ranks=tuple(suspect.rank for suspect in faulted.suspects),
+            pid=None if first is None else first.pid,
+            step=faulted.step,
+            checkpoint_step=faulted.checkpoint_step,
+            evidence_path=faulted.evidence_path,
+        ),
+    )
+
+
+def _life(message: WorkerExited | RanksFaulted, rank: int | None, check: str) -> str:
+    life = f"{message.job_id}/{message.topology_version}/{'-' if rank is None else rank}/{message.instance_id}"
+    # The payload takes 256 characters; three names of 256 would not fit.
+    return life if len(life) <= 256 else derived_id(life, check)
 
 
 def _alive(exited: WorkerExited) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from signal import Signals
 
 from fault_contracts.agent import JobSpec
 from fault_contracts.subjects import TOKEN_BYTES_MAX
+from node_agent.adapters.status_options import StatusOptions
 from node_agent.application.ports import ProgramKind, TerminalCopy
+from node_agent.domain.hang_policies import DetectionPolicy
 from node_agent.domain.std_routes import Std, StdRoutes, parse_std_routes, terminal_streams
 
 NNODES_MAX = 100_000
@@ -19,6 +21,7 @@ NPROC_MAX = 1_024
 """Limits of fault_contracts.agent.JobSpec."""
 
 NO_STREAMS = StdRoutes()
+STATUS_DEFAULT = StatusOptions()
 
 
 class BadOption(ValueError):
@@ -35,6 +38,7 @@ class LaunchOptions:
         nats_url: empty: NATS_URL, else an embedded server.
         data_dir: where embedded servers, outbox and journal keep their files.
         log_dir: None: `logs` in data_dir.
+        log_rules: rule files; none: the output is not watched.
         notes: one sentence for each torchrun flag that was accepted and has no effect here.
     """
 
@@ -60,7 +64,10 @@ class LaunchOptions:
     shutdown_timeout_s: float = 30.0
     standby: bool = True
     preload: tuple[str, ...] = ()
+    log_rules: tuple[Path, ...] = ()
+    status: StatusOptions = STATUS_DEFAULT
     notes: tuple[str, ...] = ()
+    detection: DetectionPolicy = field(default_factory=DetectionPolicy)
 
     def terminal(self, local_rank: int) -> TerminalCopy:
         """What the terminal shows of a rank: everything, unless redirected (and not teed) or filtered out."""
@@ -163,6 +170,12 @@ def read_local_ranks(text: str) -> frozenset[int] | None:
     if re.fullmatch(r"\s*\d{1,4}\s*(,\s*\d{1,4}\s*)*", text) is None:
         raise BadOption(f"--local-ranks-filter {text!r}: give local ranks such as 0,2")
     return frozenset(int(rank) for rank in text.split(","))
+
+
+def read_paths(given: Sequence[str] | None, variable: str) -> tuple[Path, ...]:
+    """Paths from a repeatable flag; without it from a variable, separated by colons as in PATH."""
+    texts = given if given is not None else variable.split(os.pathsep)
+    return tuple(dict.fromkeys(Path(text) for text in texts if text))
 
 
 def read_signals(text: str) -> tuple[Signals, ...]:

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from pydantic import ValidationError
 
 from fault_contracts.agent import JobSpec
+from node_agent.adapters.hang_flags import add_hang_flags, read_detection
 from node_agent.adapters.launch_options import (
     BadOption,
     LaunchOptions,
@@ -23,9 +24,12 @@ from node_agent.adapters.launch_options import (
     read_name,
     read_nnodes,
     read_nproc,
+    read_paths,
     read_signals,
     read_streams,
 )
+from node_agent.adapters.log_rule_files import rule_files_problem
+from node_agent.adapters.status_flags import add_status_flags, read_status
 from node_agent.application.ports import ProgramKind
 
 EXAMPLES = """\
@@ -41,6 +45,7 @@ Differs from torchrun: --max-restarts is 3 (torchrun: 0) and counts inside --res
 """
 
 _JOB = "name of the job, the same on all nodes (default: script, time, pid)"
+_LOG_RULES = "watch the ranks' output by these rules (docs/log-rules.md); repeatable, SIGHUP reads them again"
 _IGNORED = {
     "rdzv_backend": "--rdzv-backend {} has no effect: ranks meet through the planner",
     "rdzv_conf": "--rdzv-conf has no effect: ranks meet through the planner",
@@ -94,8 +99,12 @@ def _parser(prog: str) -> _Parser:
     _flag(restarts, "signals-to-handle", default="SIGTERM,SIGINT,SIGHUP,SIGQUIT", metavar="NAMES", help="that stop it")
     _switch(restarts, "no-standby", "spawn workers instead of forking them from a prepared process: slower")
     _flag(restarts, "preload", action="append", metavar="MODULE", help="import before forking, as torch is; repeatable")
+    _flag(restarts, "log-rules", action="append", metavar="FILE", help=_LOG_RULES)
+    hangs = parser.add_argument_group("hang detection")
+    add_hang_flags(lambda name, **options: _flag(hangs, name, **options))
     _add_meeting(parser.add_argument_group("meeting of the nodes"))
     _add_output(parser.add_argument_group("output"))
+    add_status_flags(parser.add_argument_group("status API of the agent, read-only"), _flag)
     _add_ignored(parser.add_argument_group("accepted for torchrun's sake, without effect"))
     program = parser.add_argument_group("program")
     _switch(program, "module", "SCRIPT is a module, as in python -m", short="-m")
@@ -163,7 +172,13 @@ def parse_launch(argv: Sequence[str], environ: Mapping[str, str], *, prog: str =
 
 
 def check_program(options: LaunchOptions, cwd: Path) -> str:
-    """What is wrong with the program, as a sentence; empty when it can be run. A module shows it when it starts."""
+    """What is wrong with the program or the rule files, as a sentence; empty when it can be run.
+
+    A module shows it when it starts.
+    """
+    problem = rule_files_problem([cwd / path for path in options.log_rules])
+    if problem:
+        return problem
     path = cwd / options.program
     match options.kind:
         case ProgramKind.MODULE:
@@ -189,7 +204,7 @@ def _use_environment(parser: argparse.ArgumentParser, environ: Mapping[str, str]
             action.default = text.strip().lower() not in ("", "0", "false")
         else:
             # argparse passes a text default through the flag's type, so a bad value is reported as the flag's.
-            action.default = [text] if action.dest == "preload" else text
+            action.default = [text] if action.dest in ("preload", "log_rules") else text
 
 
 def _options(given: argparse.Namespace, environ: Mapping[str, str]) -> LaunchOptions:
@@ -237,6 +252,9 @@ def _options(given: argparse.Namespace, environ: Mapping[str, str]) -> LaunchOpt
         shutdown_timeout_s=given.shutdown_timeout,
         standby=not given.no_standby,
         preload=tuple(given.preload or ()),
+        detection=read_detection(given),
+        log_rules=read_paths(given.log_rules, environ.get("PHALANX_LOG_RULES", "")),
+        status=read_status(given, environ),
         notes=tuple(
             sentence.format(getattr(given, dest)) for dest, sentence in _IGNORED.items() if getattr(given, dest)
         ),

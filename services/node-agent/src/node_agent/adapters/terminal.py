@@ -12,6 +12,7 @@ from collections import deque
 
 QUEUE_BYTES_MAX = 4 * 1024 * 1024
 """A burst of eight chatty ranks; more would only delay what the person wants to see."""
+WRITE_BYTES_MAX = 64 * 1024
 CLOSE_TIME_S_MAX = 1.0
 
 
@@ -74,7 +75,7 @@ class Terminal:
                     if self._closing:
                         return
                     self._wake.wait()
-                fd, text = self._queue.popleft()
+                fd, text = self._take()
             failed = not _write_all(fd, text)
             with self._wake:
                 self._queued_bytes = max(0, self._queued_bytes - len(text))
@@ -83,6 +84,15 @@ class Terminal:
                     self._broken = True
                     self._queue.clear()
                     self._queued_bytes = 0
+
+    def _take(self) -> tuple[int, bytes]:
+        """The next texts for one descriptor, together: many ranks print one line each, and a write costs more."""
+        fd, text = self._queue.popleft()
+        texts, size = [text], len(text)
+        while self._queue and self._queue[0][0] == fd and size < WRITE_BYTES_MAX:
+            texts.append(self._queue.popleft()[1])
+            size += len(texts[-1])
+        return fd, b"".join(texts)
 
 
 def _write_all(fd: int, text: bytes) -> bool:

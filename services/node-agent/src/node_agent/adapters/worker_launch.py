@@ -8,12 +8,14 @@ from itertools import count
 from pathlib import Path
 
 from node_agent.adapters.nursery import NurseryClient, NurseryError
+from node_agent.adapters.output_pump import OutputPump
 from node_agent.adapters.process_sweep import MARKER_VARIABLE
 from node_agent.adapters.spawn import spawn_worker
 from node_agent.adapters.standby import Standby
 from node_agent.adapters.terminal import Terminal
 from node_agent.adapters.worker_output import RankOutput
 from node_agent.adapters.worker_record import WorkerRecord
+from node_agent.application.output_tap import OutputPlace, OutputTap
 from node_agent.application.ports import ProgramKind, WorkerHandle, WorkerSource, WorkerSpec, WorkerStartError
 from service_kit.ports import Clock
 from worker_link.process_tree import read_process
@@ -28,6 +30,9 @@ class WorkerLaunch:
         self._python = python
         self._worker_socket = worker_socket
         self._serial = count(1)
+        self._shared_pump: OutputPump | None = None
+        self.tap: OutputTap | None = None
+        """Who gets a copy of the output."""
 
     async def start(self, spec: WorkerSpec, standby: Standby | None) -> WorkerRecord:
         """Start one worker.
@@ -43,7 +48,8 @@ class WorkerLaunch:
             env.setdefault("PHALANX_WORKER_SOCKET", str(self._worker_socket))
         # Of an earlier run with the same id: it must not be taken for this worker's.
         spec.files.error.unlink(missing_ok=True)
-        output = RankOutput(spec.rank, spec.files, spec.terminal, self._terminal)
+        place = OutputPlace(topology_version=spec.topology_version, rank=spec.rank, local_rank=spec.local_rank)
+        output = RankOutput(place, spec.files, spec.terminal, self._terminal, self.tap, self._pump())
         stacks_fd = output.open_stacks()
         try:
             record = await self._start(spec, env, output, marker, stacks_fd, standby)
@@ -54,6 +60,12 @@ class WorkerLaunch:
             os.close(stacks_fd)
         output.started()
         return record
+
+    def _pump(self) -> OutputPump:
+        """One for all workers; made when there is a loop."""
+        if self._shared_pump is None:
+            self._shared_pump = OutputPump()
+        return self._shared_pump
 
     async def _start(
         self,

@@ -7,7 +7,6 @@ follow torchrun's layout: `<log_dir>/<run_id>/attempt_<topology_version>/<local_
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import fcntl
 import os
@@ -16,8 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from node_agent.adapters.line_output import TAIL_LINE_BYTES_MAX, TAIL_LINES_MAX, LineSplitter
+from node_agent.adapters.output_pump import OutputPump
 from node_agent.adapters.terminal import Terminal
+from node_agent.application.output_tap import OutputPlace, OutputTap
 from node_agent.application.ports import RankFiles, TerminalCopy, WorkerStartError
+from node_agent.domain.log_rule import LogStream
 
 PIPE_BYTES = 1024 * 1024
 """Room for a busy moment of the agent; Linux's default limit for an unprivileged user (pipe-max-size)."""
@@ -28,9 +30,14 @@ DRAIN_BYTES_MAX = 2 * PIPE_BYTES
 """At the end of a worker the pipe is emptied at once; a descendant that still writes cannot hold us here."""
 
 
+def attempt_dir(log_dir: Path, run_id: str, topology_version: int) -> Path:
+    """Folder of one attempt, in torchrun's layout."""
+    return log_dir / run_id / f"attempt_{topology_version}"
+
+
 def rank_files(log_dir: Path, run_id: str, topology_version: int, local_rank: int) -> RankFiles:
     """Paths of one rank in one attempt, in torchrun's layout. Creates nothing."""
-    directory = log_dir / run_id / f"attempt_{topology_version}" / str(local_rank)
+    directory = attempt_dir(log_dir, run_id, topology_version) / str(local_rank)
     return RankFiles(
         directory=directory,
         stdout=directory / "stdout.log",
@@ -48,6 +55,7 @@ class OutputFile:
         self._notice = notice
         self._fd: int | None = None
         self.lost_bytes = 0
+        self._removal_told = False
         try:
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         except OSError as error:
@@ -58,6 +66,8 @@ class OutputFile:
     def write(self, data: bytes) -> None:
         """Append; never raises."""
         view = memoryview(data)
+        if self._fd is not None and os.fstat(self._fd).st_nlink == 0:
+            self._make_anew(self._fd)
         while view and self._fd is not None:
             try:
                 view = view[os.write(self._fd, view) :]
@@ -79,21 +89,72 @@ class OutputFile:
         os.close(self._fd)
         self._fd = None
 
+    def _make_anew(self, removed_fd: int) -> None:
+        """The script removed its log folder: what comes from now on must not go into a file without a name."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            reason = f"it cannot be made anew: {error.strerror}"
+        else:
+            os.close(removed_fd)
+            reason = "it was made anew; what it held is gone"
+        if not self._removal_told:
+            self._removal_told = True
+            self._notice(f"the log file {self._path} was removed while its rank was running; {reason}")
+
     def _tell(self, error: OSError) -> None:
         self._notice(f"cannot write {self._path}: {error.strerror}. Training goes on; this output is not kept.")
+
+
+class WatchedStream:
+    """What goes to the tap of one stream. Whatever happens there, files and terminal get their output."""
+
+    def __init__(
+        self, tap: OutputTap | None, place: OutputPlace, stream: LogStream, notice: Callable[[str], None]
+    ) -> None:
+        self._tap = tap
+        self.place = place
+        self.stream = stream
+        self._notice = notice
+
+    def take(self, data: bytes) -> None:
+        """Pass on; never raises."""
+        if self._tap is None:
+            return
+        try:
+            self._tap.take(self.place, self.stream, data)
+        except Exception as error:  # noqa: BLE001 - a bug in the watch must not end the training's output
+            self._give_up(error)
+
+    def end(self) -> None:
+        """The stream ended; never raises."""
+        if self._tap is None:
+            return
+        try:
+            self._tap.end(self.place, self.stream)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        self._tap = None
+        self._notice(f"the {self.stream} of rank {self.place.rank} is not watched any more: {error!r}")
 
 
 class Stream:
     """One stream of one rank: pipe in, file and terminal out."""
 
-    def __init__(self, file: OutputFile, terminal: Terminal | None, *, prefix: bytes, is_stderr: bool) -> None:
+    def __init__(
+        self, file: OutputFile, terminal: Terminal | None, watched: WatchedStream, pump: OutputPump, *, prefix: bytes
+    ) -> None:
         self._file = file
         self._terminal = terminal
+        self._watched = watched
         self._prefix = prefix
-        self._is_stderr = is_stderr
+        self._is_stderr = watched.stream is LogStream.STDERR
         self._lines = LineSplitter()
         self._tail: deque[bytes] = deque(maxlen=TAIL_LINES_MAX)
-        self._loop = asyncio.get_running_loop()
+        self._pump = pump
         read_fd, self.write_fd = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(read_fd, False)
         self._read_fd: int | None = read_fd
@@ -101,7 +162,7 @@ class Stream:
             fcntl.fcntl(read_fd, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         except OSError:  # over the user's pipe quota: the default of 64 KB works too
             pass
-        self._loop.add_reader(read_fd, self._read_some)
+        pump.add(read_fd, self._read_some)
 
     def close_write_end(self) -> None:
         """After the worker has it; the pipe then ends with its last writer."""
@@ -128,23 +189,28 @@ class Stream:
         self.drain()
         self._end()
 
-    def _read_some(self) -> None:
-        self._read(READS_PER_WAKEUP_MAX * READ_BYTES)
+    def _read_some(self) -> int:
+        return self._read(READS_PER_WAKEUP_MAX * READ_BYTES, once=True)
 
-    def _read(self, bytes_max: int) -> None:
+    def _read(self, bytes_max: int, *, once: bool = False) -> int:
+        """Take at most so much, and when `once` only until a read comes back short; returns how much it was."""
         taken = 0
         while taken < bytes_max and self._read_fd is not None:
             try:
                 data = os.read(self._read_fd, READ_BYTES)
             except BlockingIOError:
-                return
+                break
             if not data:
                 self._end()
-                return
+                break
             taken += len(data)
             self._file.write(data)
             if self._terminal is not None or self._is_stderr:
                 self._show(self._lines.feed(data))
+            self._watched.take(data)
+            if once and len(data) < READ_BYTES:
+                break  # the pipe was empty after it; the next wake-up announces what comes later
+        return taken
 
     def _show(self, lines: list[bytes]) -> None:
         if self._is_stderr:
@@ -155,33 +221,47 @@ class Stream:
     def _end(self) -> None:
         if self._read_fd is None:
             return
-        self._loop.remove_reader(self._read_fd)
+        self._pump.remove(self._read_fd)
         os.close(self._read_fd)
         self._read_fd = None
         self._show(self._lines.flush())
         self._file.close()
+        self._watched.end()
 
 
 class RankOutput:
     """Both streams of one worker, and the file for its stack dumps."""
 
-    def __init__(self, rank: int, files: RankFiles, copy: TerminalCopy, terminal: Terminal) -> None:
+    def __init__(
+        self,
+        place: OutputPlace,
+        files: RankFiles,
+        copy: TerminalCopy,
+        terminal: Terminal,
+        tap: OutputTap | None = None,
+        pump: OutputPump | None = None,
+    ) -> None:
         try:
             files.directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise WorkerStartError(f"cannot create the log folder {files.directory}: {error.strerror}") from error
-        prefix = f"[{rank}]: ".encode()
+        prefix = f"[{place.rank}]: ".encode()
+        self._watched = [WatchedStream(tap, place, stream, terminal.notice) for stream in LogStream]
+        watched_out, watched_err = self._watched
+        pump = pump or OutputPump()
         self.stdout = Stream(
             OutputFile(files.stdout, terminal.notice),
             terminal if copy.stdout else None,
+            watched_out,
+            pump,
             prefix=prefix,
-            is_stderr=False,
         )
         self.stderr = Stream(
             OutputFile(files.stderr, terminal.notice),
             terminal if copy.stderr else None,
+            watched_err,
+            pump,
             prefix=prefix,
-            is_stderr=True,
         )
         self._stacks_path = files.stacks
 
@@ -197,6 +277,13 @@ class RankOutput:
         """The worker has its ends of the pipes."""
         self.stdout.close_write_end()
         self.stderr.close_write_end()
+
+    def renew(self, place: OutputPlace) -> None:
+        """What comes from now on is another generation's, and perhaps another rank's."""
+        self.drain()
+        self.stderr.forget_tail()
+        for watched in self._watched:
+            watched.place = place
 
     def drain(self) -> None:
         """Take what both pipes hold now."""

@@ -10,21 +10,29 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from signal import SIGTERM, Signals
 
-from node_agent.adapters.error_file import read_worker_error
 from node_agent.adapters.nursery import ExitStatus
-from node_agent.adapters.oom_evidence import OomEvidence, OomVerdict
+from node_agent.adapters.oom_evidence import OomEvidence
 from node_agent.adapters.process_sweep import kill_all
 from node_agent.adapters.spawn import reap
 from node_agent.adapters.standby import DEFAULT_PRELOAD, Standby
 from node_agent.adapters.terminal import Terminal
+from node_agent.adapters.worker_exit import exit_of
 from node_agent.adapters.worker_launch import WorkerLaunch
 from node_agent.adapters.worker_record import WorkerRecord
-from node_agent.application.ports import OomKill, StandbyReport, StopOutcome, WorkerExit, WorkerHandle, WorkerSpec
+from node_agent.application.output_tap import OutputPlace, OutputTap
+from node_agent.application.ports import (
+    RankFiles,
+    StandbyReport,
+    StopOutcome,
+    WorkerExit,
+    WorkerHandle,
+    WorkerSpec,
+)
 from service_kit.ports import Clock
 from training_topology.identity import Rank
 from worker_link.linux import become_subreaper
@@ -72,6 +80,10 @@ class ProcessWorkers:
     def on_exit(self, callback: Callable[[WorkerExit], None]) -> None:
         """See the port."""
         self._callback = callback
+
+    def on_output(self, tap: OutputTap) -> None:
+        """Workers that are started from now on have their output watched."""
+        self._launch.tap = tap
 
     async def prepare(self, env: Mapping[str, str]) -> StandbyReport:
         """See the port."""
@@ -153,25 +165,12 @@ class ProcessWorkers:
         if record.unknown_timer is not None:
             record.unknown_timer.cancel()
         record.output.drain()
-        status = record.status if record.status is not None else ExitStatus()
-        tail = record.output.stderr.tail()
-        # No exception ends a process by SIGKILL: a traceback above it was of something that the script had caught.
-        traceback_lines = () if status.signal == signal.SIGKILL else tail
-        oom = self._oom.judge(record.handle.pid) if status.signal == signal.SIGKILL else _no_oom(status)
-        record.exit = WorkerExit(
-            handle=record.handle,
-            exit_code=status.exit_code,
-            signal=status.signal,
-            core_dumped=status.core_dumped,
-            requested=record.stopping,
-            oom_kill=oom.oom_kill,
-            oom_evidence=oom.evidence,
-            ran_s=self._clock.monotonic_s() - record.started_monotonic_s,
-            max_rss_bytes=status.max_rss_bytes,
+        record.exit = exit_of(
+            record,
+            self._oom,
+            ended_monotonic_s=self._clock.monotonic_s(),
             exited_at=self._clock.now(),
-            error=None if status.exit_code == 0 else read_worker_error(record.spec.files.error, traceback_lines),
-            stderr_tail=tail,
-            status_reason=reason,
+            reason=reason,
         )
         record.ended.set()
         self._callback(record.exit)
@@ -183,7 +182,12 @@ class ProcessWorkers:
             record.pidfd = None
 
     async def stop(
-        self, handles: Sequence[WorkerHandle], *, grace_s: float, first_signal: Signals = SIGTERM
+        self,
+        handles: Sequence[WorkerHandle],
+        *,
+        grace_s: float,
+        first_signal: Signals = SIGTERM,
+        condemned: Collection[int] = (),
     ) -> StopOutcome:
         """See the port."""
         loop = asyncio.get_running_loop()
@@ -193,7 +197,8 @@ class ProcessWorkers:
             if record.exit is None:
                 # One that is dead already, and whose status is on its way, was not ended by us: it is evidence.
                 record.stopping = record.stopping or record.is_alive()
-                record.send(first_signal)
+                # A condemned one hangs and would not use its grace, for which the whole gang would wait.
+                record.send(signal.SIGKILL if record.handle.rank in condemned else first_signal)
                 # A stopped process (SIGSTOP) takes no signal but SIGKILL until it is continued.
                 record.send(signal.SIGCONT)
         if grace_s > 0 and first_signal != signal.SIGKILL:
@@ -258,14 +263,18 @@ class ProcessWorkers:
         if record is not None and record.handle == handle:
             record.handle = renewed
             # The traceback of the old generation must not explain the end of the new one.
-            record.output.drain()
-            record.output.stderr.forget_tail()
+            record.output.renew(OutputPlace(topology_version=topology_version, rank=rank, local_rank=handle.local_rank))
         return renewed
 
     def signal(self, handle: WorkerHandle, number: int) -> bool:
         """See the port."""
         record = self._records.get(handle.pid)
         return record is not None and record.handle == handle and record.send(number)
+
+    def files_of(self, handle: WorkerHandle) -> RankFiles | None:
+        """See the port."""
+        record = self._records.get(handle.pid)
+        return None if record is None else record.spec.files
 
     def stderr_tail(self, rank: int) -> tuple[str, ...]:
         """See the port."""
@@ -281,9 +290,3 @@ class ProcessWorkers:
             record.output.close()
             self._drop_pidfd(record)
         self._oom.close()
-
-
-def _no_oom(status: ExitStatus) -> OomVerdict:
-    if status.signal is None and status.exit_code is None:
-        return OomVerdict(oom_kill=OomKill.UNKNOWN)
-    return OomVerdict(oom_kill=OomKill.NO)

@@ -15,7 +15,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from node_agent.adapters.worker_admission import connections_max, refusal
 from node_agent.application.ports import WorkerHandle, WorkerReports
+from service_kit.logging import get_logger
 from worker_link.block_messages import AtBarrier, BlockEntered, BlockFaulted, BlockFinished, BlockOrder
 from worker_link.frames import FrameError, FrameReader, encode
 from worker_link.message_fields import MessageError
@@ -32,21 +34,27 @@ from worker_link.messages import (
     from_wire,
     to_wire,
 )
+from worker_link.phase_messages import PhaseBegun, PhaseDone
 
 SOCKET_PATH_BYTES_MAX = 107
 """sun_path holds 108 bytes with its end (unix(7))."""
-CONNECTIONS_MAX = 512
-"""64 ranks with eight connections each; more than any node has."""
+ACCEPTS_PER_TURN_MAX = 64
+"""asyncio takes in so many at once: a flood of connects costs the loop a few milliseconds at a time."""
+QUEUE_MAX = 512
+"""Connects that wait in the kernel; past this a worker's link tries again a second later."""
 FRAMES_PER_TURN_MAX = 256
 """About 3 ms of work; then the loop serves others and this client is read again after TURN_PAUSE_S."""
 TURN_PAUSE_S = 0.05
 OWNER_TIME_S_MAX = 5.0
 """A worker can connect before the order that started it has returned; past this the process is foreign."""
-OWNER_RETRY_S = 0.02
+OWNER_RETRY_S = (0.02, 0.04, 0.08, 0.16, 0.32)
+"""The last one repeats: each look reads /proc, and there may be many strangers."""
 UNKNOWN_TYPES_TOLD_MAX = 4
 """Reports of unknown types a connection may cause; a newer worker-link has a few new types, a fuzzer has many."""
 UNSENT_BYTES_MAX = 64 * 1024
 """A client that does not read its answers is cut off here."""
+
+log = get_logger(__name__)
 
 
 class WorkerSocket:
@@ -59,12 +67,18 @@ class WorkerSocket:
         self.path = self._folder / "worker.sock"
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
+        self._connections_max = connections_max()
 
     async def start(self) -> None:
         """Begin to listen."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(lambda: _Connection(self), str(self.path), backlog=CONNECTIONS_MAX)
-        self.path.chmod(0o600)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(str(self.path))
+        self.path.chmod(0o600)  # nobody can connect before it listens
+        self._server = await loop.create_unix_server(
+            lambda: _Connection(self), sock=listener, backlog=ACCEPTS_PER_TURN_MAX
+        )
+        listener.listen(QUEUE_MAX)
 
     def order(self, handle: WorkerHandle, order: BlockOrder) -> bool:
         """Send to the connection of a rank's re-executable block; False when it has none."""
@@ -94,12 +108,13 @@ class WorkerSocket:
             connection.abort()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def admit(self, connection: _Connection) -> bool:
-        """Count a new connection; False when there are too many."""
-        if len(self._connections) >= CONNECTIONS_MAX:
-            return False
-        self._connections.add(connection)
-        return True
+    def admit(self, connection: _Connection) -> str:
+        """Count a connection, anew when its owner became known; the reason when there are too many."""
+        others = (other.handle for other in self._connections if other is not connection)
+        reason = refusal(others, connection.handle, limit=self._connections_max)
+        if not reason:
+            self._connections.add(connection)
+        return reason
 
     def forget(self, connection: _Connection) -> None:
         """The connection has ended."""
@@ -131,24 +146,25 @@ class _Connection(asyncio.Protocol):
         self._pid, uid = _peer(transport.get_extra_info("socket"))
         if uid not in (os.getuid(), 0):
             self._refuse(f"user {uid} is not the job's user {os.getuid()}")
-        elif not self._server.admit(self):
-            self._refuse(f"more than {CONNECTIONS_MAX} connections")
         else:
             transport.pause_reading()
-            self._find_owner(asyncio.get_running_loop().time() + OWNER_TIME_S_MAX)
+            self._find_owner(asyncio.get_running_loop().time() + OWNER_TIME_S_MAX, 0)
 
-    def _find_owner(self, give_up_at: float) -> None:
+    def _find_owner(self, give_up_at: float, looks: int) -> None:
         if self._ended:
             return
         self.handle = self._server.owner_of(self._pid)
         loop = asyncio.get_running_loop()
-        if self.handle is not None:
+        if (self.handle is not None or looks == 0) and (reason := self._server.admit(self)):
+            self._refuse(reason)
+        elif self.handle is not None:
             assert self._transport is not None
             self._transport.resume_reading()
         elif loop.time() > give_up_at:
             self._refuse(f"process {self._pid} is not a worker of this agent")
         else:
-            self._timer = loop.call_later(OWNER_RETRY_S, self._find_owner, give_up_at)
+            wait_s = OWNER_RETRY_S[min(looks, len(OWNER_RETRY_S) - 1)]
+            self._timer = loop.call_later(wait_s, self._find_owner, give_up_at, looks + 1)
 
     def data_received(self, data: bytes) -> None:
         self._reader.receive_data(data)
@@ -167,7 +183,13 @@ class _Connection(asyncio.Protocol):
             except (FrameError, MessageError) as error:
                 self._refuse(str(error))
                 return
-            self._handle(message)
+            try:
+                self._handle(message)
+            except Exception as error:
+                # Nothing a script says may reach the loop as an exception; whatever slipped through is told as well.
+                log.exception("worker_message_failed", pid=self._pid)
+                self._refuse(f"its {type(message).__name__} could not be taken in: {type(error).__name__}")
+                return
         self._transport.pause_reading()
         self._timer = asyncio.get_running_loop().call_later(TURN_PAUSE_S, self._next_turn)
 
@@ -199,6 +221,8 @@ class _Connection(asyncio.Protocol):
                 reports.on_step(handle, message)
             case CheckpointSaved():
                 reports.on_checkpoint(handle, message)
+            case PhaseBegun() | PhaseDone():
+                reports.on_phase(handle, message)
             case RankLabels():
                 reports.on_labels(handle, message)
             case RestartRequest():

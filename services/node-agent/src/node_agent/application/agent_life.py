@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from fault_contracts.agent import AgentPhase, JobSpec
 from fault_contracts.commands import StartWorkers
+from node_agent.application.group_watch import GroupWatch
 from node_agent.application.ports import ProgramKind, RankFiles, TerminalCopy, WorkerExit, WorkerHandle
+from node_agent.application.rank_notes import RankNotes
 from node_agent.domain.agent_state import TRANSITIONS, AgentEvent, Transition, step
 from node_agent.domain.block_ranks import BlockRanks, begun
 from node_agent.domain.in_process_state import IN_PROCESS_TRANSITIONS
@@ -21,6 +24,9 @@ from node_agent.domain.job_end import ExitCode
 from node_agent.domain.progress import Progress
 from node_agent.domain.worker_group import WorkerGroup
 from training_topology.topology import RankTable
+
+_WITHOUT_EXPECTATIONS = (AgentPhase.STOPPING, AgentPhase.COMPLETED, AgentPhase.SHUTDOWN)
+"""Phases in which no rank is expected to make progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +75,10 @@ class AgentLife:
         blocks: where each rank stands with its re-executable block.
         block_news: set when `blocks` changed; whoever waits for the barrier clears it.
         in_process: the in-process table holds: every rank of this node has announced its block.
+        notes: what each rank last said, for whoever asks.
+        planner_seen_at: when the planner last said something to this agent; None: never.
         first_failure: the exit that broke the newest group that broke.
+        watches: who is told of the generations of ranks on this node.
         leaving: a signal told the agent to go; whoever waits for something in order to start ranks gives up.
         exit_code: how `phalanx run` will end, once it is known; `ended` tells when.
         farewell: why it ends, for AgentLeft.
@@ -88,7 +97,10 @@ class AgentLife:
     blocks: BlockRanks = field(default_factory=lambda: begun(0, 0))
     block_news: asyncio.Event = field(default_factory=asyncio.Event)
     in_process: bool = False
+    notes: RankNotes = field(default_factory=RankNotes)
+    planner_seen_at: datetime | None = None
     first_failure: WorkerExit | None = None
+    watches: list[GroupWatch] = field(default_factory=list)
     leaving: asyncio.Event = field(default_factory=asyncio.Event)
     exit_code: ExitCode | int | None = None
     farewell: str = ""
@@ -103,6 +115,9 @@ class AgentLife:
         table = IN_PROCESS_TRANSITIONS if self.in_process else TRANSITIONS
         transition = step(self.phase, event, table=table)
         self.phase = transition.after
+        if transition.after in _WITHOUT_EXPECTATIONS and transition.after is not transition.before:
+            for watch in self.watches:
+                watch.on_stopping()
         return transition
 
     @property

@@ -62,6 +62,8 @@ class CommandIntake:
         assert isinstance(command, COMMANDS), "the subscription names these types only"
         if command.job_id != self._life.identity.job_id:
             return
+        if pushed:
+            self._life.planner_seen_at = self._clock.now()
         async with self._one_at_a_time:
             entry = self._journal.find(command.operation_id)
             newest = self._journal.newest(command.job_id)

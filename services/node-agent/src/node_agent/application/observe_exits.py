@@ -35,6 +35,9 @@ class ExitObserver:
     def on_exit(self, ended: WorkerExit) -> None:
         """Sort one end. Ends that the agent itself asked for are in the answer to the stop."""
         life = self._life
+        for watch in life.watches:
+            # First: what they find in its last words changes the group.
+            watch.on_exit(ended)
         group = life.group
         if ended.handle.topology_version == life.blocks.topology_version:
             life.note_blocks(life.blocks.gone(ended.handle.local_rank))

@@ -5,7 +5,7 @@ The use cases see only this file; adapters implement it, tests bring fakes of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -16,6 +16,7 @@ from typing import Protocol
 from training_topology.identity import LocalRank, Rank
 from worker_link.block_messages import BlockMessage, BlockOrder
 from worker_link.messages import CheckpointSaved, Hello, RankLabels, RestartRequest, Step
+from worker_link.phase_messages import PhaseBegun, PhaseDone
 
 # ------------------------------------------------------------------------------------------- worker processes
 
@@ -214,9 +215,16 @@ class WorkerProcesses(Protocol):
         """
 
     async def stop(
-        self, handles: Sequence[WorkerHandle], *, grace_s: float, first_signal: Signals = SIGTERM
+        self,
+        handles: Sequence[WorkerHandle],
+        *,
+        grace_s: float,
+        first_signal: Signals = SIGTERM,
+        condemned: Collection[int] = (),
     ) -> StopOutcome:
         """End workers and all their descendants: first_signal, grace_s, then SIGKILL.
+
+        Ranks in `condemned` get SIGKILL at once: they hang and would not use the grace.
 
         Handles that have ended already are fine: what they left behind is cleaned up. A process that survives
         SIGKILL (uninterruptible sleep) is reported after a limit, not waited for.
@@ -255,6 +263,9 @@ class WorkerReports(Protocol):
 
     def on_checkpoint(self, handle: WorkerHandle, message: CheckpointSaved) -> None:
         """This rank's part of a checkpoint is durable."""
+
+    def on_phase(self, handle: WorkerHandle, message: PhaseBegun | PhaseDone) -> None:
+        """The rank declares a long phase, or its end."""
 
     def on_labels(self, handle: WorkerHandle, message: RankLabels) -> None:
         """The rank's place in the parallel layout (dp, tp, pp, ...)."""

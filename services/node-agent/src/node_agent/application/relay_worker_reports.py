@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from fault_contracts.agent import CheckpointReported, RankLabelsReported, StepReported
 from node_agent.application.agent_life import AgentLife
@@ -10,9 +11,12 @@ from node_agent.application.block_reports import BlockReports
 from node_agent.application.control_ports import Announcer
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.ports import WorkerHandle
+from node_agent.domain.step_times import TrainingPhase
 from service_kit.ports import Clock
+from training_topology.identity import LocalRank, Rank
 from worker_link.block_messages import BlockMessage
 from worker_link.messages import CheckpointSaved, Hello, RankLabels, RestartRequest, Step, StepPhase
+from worker_link.phase_messages import PhaseBegun, PhaseDone
 
 STEP_INTERVAL_S = 1.0
 """Between two StepReported of a node, but for the first of a generation, which is never held back."""
@@ -21,7 +25,12 @@ BAD_CLIENTS_TOLD_MAX = 5
 
 
 class WorkerReportRelay:
-    """application.ports.WorkerReports for the launcher."""
+    """application.ports.WorkerReports for the launcher.
+
+    Attributes:
+        on_advance: called with each step that the node as a whole finished.
+        on_declared: called when a rank of the present generation declares a long phase, or (None) its end.
+    """
 
     def __init__(
         self, life: AgentLife, outgoing: Outgoing, clock: Clock, announcer: Announcer, blocks: BlockReports
@@ -33,20 +42,36 @@ class WorkerReportRelay:
         self._announcer = announcer
         self._next_report_s = 0.0
         self._later: asyncio.TimerHandle | None = None
-        self._bad_clients = 0
+        self.on_advance: Callable[[int], None] = lambda _step: None
+        self.on_declared: Callable[[WorkerHandle, TrainingPhase | None], None] = lambda _handle, _phase: None
+        self._step_tellers: set[LocalRank] = set()
+        self.bad_clients = 0
+        """Refused connections and reports so far."""
 
     def on_hello(self, handle: WorkerHandle, message: Hello) -> None:
         """Nothing to report: a worker that reports nothing else is a worker without reports."""
 
     def on_step(self, handle: WorkerHandle, message: Step) -> None:
         """Take note of a finished step."""
-        life = self._life
-        version = message.topology_version or handle.topology_version
-        if message.phase is not StepPhase.FINISHED or not self._is_current(version) or life.progress is None:
+        self._step_tellers.add(handle.local_rank)
+        if message.phase is StepPhase.FINISHED:
+            version = message.topology_version or handle.topology_version
+            self.finish_step(handle.local_rank, message.step, topology_version=version)
+
+    def tells_steps(self, local_rank: LocalRank) -> bool:
+        """Whether the rank's script reports its steps itself; what is read from its output then adds nothing."""
+        return local_rank in self._step_tellers
+
+    def finish_step(self, local_rank: LocalRank, step: int, *, topology_version: int) -> None:
+        """A rank finished a step, whoever says so: the script over worker-link, or a log rule."""
+        life, version = self._life, topology_version
+        if not self._is_current(version) or life.progress is None:
             return
-        life.progress, advance = life.progress.after_step(handle.local_rank, message.step)
+        life.notes.step(local_rank, version, step, now_s=self._clock.monotonic_s())
+        life.progress, advance = life.progress.after_step(local_rank, step)
         if advance is None:
             return
+        self.on_advance(advance.step)
         if advance.first:
             self._report(version, advance.step, first=True)
         elif self._clock.monotonic_s() >= self._next_report_s:
@@ -57,22 +82,47 @@ class WorkerReportRelay:
 
     def on_checkpoint(self, handle: WorkerHandle, message: CheckpointSaved) -> None:
         """Pass on one rank's confirmation. One of an older generation still names a durable file, so it counts."""
+        self._life.notes.checkpoint(handle.local_rank, message.kind or "model", message.step)
+        self.confirm_checkpoint(
+            handle.rank,
+            topology_version=message.topology_version or handle.topology_version,
+            step=message.step,
+            path=message.path,
+            kind=message.kind or "model",
+            writers=message.writers or None,
+        )
+
+    def confirm_checkpoint(
+        self, rank: Rank, *, topology_version: int, step: int, path: str, kind: str, writers: int | None
+    ) -> None:
+        """A rank's part of a checkpoint is durable, whoever says so: the script over worker-link, or a log rule."""
         self._outgoing.send(
             CheckpointReported(
                 node_id=self._life.identity.node_id,
                 job_id=self._life.identity.job_id,
-                topology_version=message.topology_version or handle.topology_version,
-                rank=handle.rank,
-                step=message.step,
-                path=message.path,
-                kind=message.kind or "model",
-                writers=message.writers or None,
+                topology_version=topology_version,
+                rank=rank,
+                step=step,
+                path=path,
+                kind=kind,
+                writers=writers,
                 saved_at=self._clock.now(),
             )
         )
 
+    def on_phase(self, handle: WorkerHandle, message: PhaseBegun | PhaseDone) -> None:
+        """A long phase that is no hang. A name that is not known is as long as an evaluation."""
+        if not self._is_current(message.topology_version or handle.topology_version):
+            return
+        if isinstance(message, PhaseDone):
+            self.on_declared(handle, None)
+            return
+        is_checkpoint = message.phase == TrainingPhase.CHECKPOINT
+        self.on_declared(handle, TrainingPhase.CHECKPOINT if is_checkpoint else TrainingPhase.EVALUATION)
+
     def on_labels(self, handle: WorkerHandle, message: RankLabels) -> None:
         """Pass on the rank's place in the parallel layout."""
+        self._life.notes.labels(handle.local_rank, message.labels)
         self._outgoing.send(
             RankLabelsReported(
                 node_id=self._life.identity.node_id,
@@ -97,8 +147,8 @@ class WorkerReportRelay:
 
     def on_bad_client(self, pid: int, reason: str) -> None:
         """A refused connection; told a few times, then only counted."""
-        self._bad_clients += 1
-        if self._bad_clients <= BAD_CLIENTS_TOLD_MAX:
+        self.bad_clients += 1
+        if self.bad_clients <= BAD_CLIENTS_TOLD_MAX:
             self._announcer.say(f"a report of process {pid} was refused: {reason[:200]}")
 
     def _is_current(self, topology_version: int) -> bool:

@@ -79,6 +79,8 @@ class WorkerStart:
         failures = [failure for failure in started if isinstance(failure, BaseException)]
         if failures:
             return await self._give_up(command, failures)
+        for watch in life.watches:
+            watch.on_started()
         took_s = self._clock.monotonic_s() - began_s
         source = _source_of([handle for handle in started if isinstance(handle, WorkerHandle)])
         if command.reason is not None:
@@ -115,6 +117,9 @@ class WorkerStart:
         )
         life.progress = Progress(expected=len(specs))
         survivors, lost = self._let_in(kept, specs, command, nproc=len(specs))
+        # Survivors were drained when they got their new place; what comes from now on is this generation's.
+        for watch in life.watches:
+            watch.on_begun(life.group, [handle.rank for handle in survivors])
         if unwanted or lost:
             await self._processes.stop([*unwanted, *lost], grace_s=0.0)
         return survivors

@@ -41,7 +41,8 @@ class InProcessStop:
         handles = tuple(self._life.handles)
         condemned = set(command.ranks or ())
         doomed = [h for h in handles if h.rank in condemned or not self._call_back(h, command)]
-        ending = asyncio.create_task(self._processes.stop(doomed, grace_s=command.grace_s)) if doomed else None
+        stopping = self._processes.stop(doomed, grace_s=command.grace_s, condemned=condemned) if doomed else None
+        ending = None if stopping is None else asyncio.create_task(stopping)
         coming = [handle for handle in handles if handle not in doomed]
         await self._wait(coming, until_s=began_s + command.barrier_s)
         standing = tuple(h for h in coming if self._place(h) is BlockPlace.AT_BARRIER)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from fault_contracts.agent import AgentPhase, ExitStatus, WorkersStopped
@@ -63,7 +64,7 @@ class WorkerStop:
         if command.mode is StopMode.IN_PROCESS and self._life.in_process:
             standing, outcome = await self._to_barrier(command)
         else:
-            outcome = await self.stop_group(AgentEvent.STOP, grace_s=command.grace_s)
+            outcome = await self.stop_group(AgentEvent.STOP, grace_s=command.grace_s, condemned=command.ranks or ())
         if running and not standing:
             self._announcer.say(f"stopped {counted(running)} in {outcome.took_s:.2f} s: {command.reason.sentence}")
         self._life.topology_version = max(self._life.topology_version, command.fence.topology_version)
@@ -111,7 +112,7 @@ class WorkerStop:
         life.in_process = False
         life.note_blocks(begun(0, 0))
 
-    async def stop_group(self, event: AgentEvent, *, grace_s: float) -> StopOutcome:
+    async def stop_group(self, event: AgentEvent, *, grace_s: float, condemned: Collection[int] = ()) -> StopOutcome:
         """Go through STOPPING back to READY, with no group and a fresh port for the next store.
 
         Raises:
@@ -119,7 +120,7 @@ class WorkerStop:
         """
         life = self._life
         life.advance(event)
-        outcome = await self._processes.stop(tuple(life.handles), grace_s=grace_s)
+        outcome = await self._processes.stop(tuple(life.handles), grace_s=grace_s, condemned=condemned)
         if event is not AgentEvent.FALL_BACK:
             # Falling back happens on the way to a start whose store address is decided already.
             self._port.renew()

@@ -72,11 +72,13 @@ class WatchLogs:
             continuing: ranks whose process lives on (in-process restart): their streams go on where they are.
         """
         now_s = self._now_s()
-        before, self._ranks = self._ranks, {}
+        # By local rank: a process that goes on in place may get another rank.
+        before = {log.local_rank: log for log in self._ranks.values()}
+        self._ranks = {}
         for rank, local_rank in ranks.items():
             log = RankLog(rank=rank, local_rank=local_rank)
-            if rank in continuing and rank in before:
-                log.splitters = before[rank].splitters
+            if rank in continuing and local_rank in before:
+                log.splitters = before[local_rank].splitters
             self._begin(log, now_s)
         self._node = {
             index: Evaluator(rule=part, rank=None, state=RuleState(since_s=now_s))
@@ -90,6 +92,11 @@ class WatchLogs:
         """One rank was replaced: it is judged anew; the others, and the node's start, are not."""
         self._begin(RankLog(rank=rank, local_rank=local_rank), self._now_s())
         self._find_deadline()
+
+    def leave(self, rank: Rank) -> None:
+        """A rank ended: no line of it is expected any more."""
+        if self._ranks.pop(rank, None) is not None:
+            self._find_deadline()
 
     def stop(self) -> None:
         """The ranks are being stopped: silence means nothing any more."""

@@ -29,7 +29,7 @@ class AgentEvent(StrEnum):
     STOPPED = "stopped"
     """No worker is left, or the limit for that passed."""
     RANK_FAILED = "rank_failed"
-    """A worker ended by itself, and not with exit code 0."""
+    """A worker ended by itself and not with exit code 0, or it lives and cannot go on."""
     ALL_COMPLETED = "all_completed"
     """Every worker ended with exit code 0."""
     LEAVE = "leave"

@@ -33,6 +33,8 @@ def suspect(
     if progress.pace is not Pace.OVERDUE or verdict.is_hang:
         return verdict
     waiting = case.those(Whereabouts.WAITING)
+    if progress.declared and case.those(Whereabouts.WORKING):
+        return verdict  # the script has said so, and somebody does it
     # When nobody waits, nobody stands out either.
     outside = tuple(sorted(ranks.keys() - set(waiting))) if waiting else ()
     sentence = f"overdue, whatever the evidence says ({verdict.rule_id})"

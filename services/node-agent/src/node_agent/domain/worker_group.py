@@ -44,6 +44,7 @@ class WorkerGroup:
     Attributes:
         succeeded: for each local rank that ended, whether with exit code 0.
         failures: local ranks in their order of failure.
+        broken: it cannot go on although perhaps nobody failed, because a fault was found that nobody is blamed for.
     """
 
     topology_version: int
@@ -51,11 +52,12 @@ class WorkerGroup:
     nproc: int
     succeeded: Mapping[LocalRank, bool] = field(default_factory=dict)
     failures: tuple[LocalRank, ...] = ()
+    broken: bool = False
 
     @property
     def status(self) -> GroupStatus:
         """Failed beats completed beats running."""
-        if self.failures:
+        if self.failures or self.broken:
             return GroupStatus.FAILED
         if len(self.succeeded) == self.nproc:
             return GroupStatus.COMPLETED
@@ -69,6 +71,10 @@ class WorkerGroup:
     def rank_of(self, local_rank: LocalRank) -> Rank:
         """Global rank of a local one."""
         return Rank(self.first_rank + local_rank)
+
+    def after_gang_fault(self) -> WorkerGroup:
+        """Take note that the group cannot go on; its members' ends no longer complete it."""
+        return replace(self, broken=True)
 
     def after_fault(self, local_rank: LocalRank) -> GroupStep:
         """Take note of a rank that gave up its work and lives. Its end, should it come, is counted once more."""

@@ -20,6 +20,7 @@ from fault_contracts.agent import (
     WorkersStopped,
 )
 from fault_contracts.faults import FaultClassified
+from fault_contracts.rank_faults import RanksFaulted
 from recovery_planner.application.advance_gang import AdvanceGang
 from recovery_planner.application.answer_admission import AnswerAdmission
 from recovery_planner.application.expire_deadlines import ExpireDeadlines
@@ -37,6 +38,7 @@ EVENTS = (
     AgentReported,
     AgentLeft,
     WorkerExited,
+    RanksFaulted,
     WorkersStopped,
     WorkersStarted,
     WorkersCompleted,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from fault_contracts.commands import StopMode, StopWorkers
+from fault_contracts.commands import StopWorkers
 from fault_contracts.payload import Fence, Payload, Reason
 from recovery_planner.domain.checkpoint import CheckpointHistory
 from recovery_planner.domain.gang import Effect, Gang, Incident, Member, operation_id
@@ -117,7 +117,6 @@ class Draft:
 
     def emit_stop(self, reason: Reason) -> None:
         """Order every rank of the current topology_version to stop, in the mode of the incident."""
-        in_process = self.incident.stop_mode is StopMode.IN_PROCESS
         self.emit(
             StopWorkers(
                 job_id=self.gang.job_id,
@@ -126,7 +125,7 @@ class Draft:
                 expires_at=self.expires_at(),
                 grace_s=self.gang.spec.stop_grace_s,
                 mode=self.incident.stop_mode,
-                ranks=(self.incident.condemned or None) if in_process else None,
+                ranks=self.incident.condemned or None,
                 barrier_s=self.gang.spec.barrier_s,
                 reason=reason,
             )

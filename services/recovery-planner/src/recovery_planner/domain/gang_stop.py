@@ -27,11 +27,13 @@ class Fate:
     Attributes:
         dead: its process is gone.
         condemned: its process lives and must not go on.
+        others: further ranks that share this fate.
         asked: the level of restart that its script asked for.
     """
 
     dead: bool = True
     condemned: bool = False
+    others: tuple[int, ...] = ()
     asked: RestartAsked = RestartAsked.IN_PROCESS
 
 
@@ -46,8 +48,9 @@ def fault(
     While the gang is already being stopped, another fault is part of the same attempt.
     """
     gang = draft.gang
-    dead = rank if fate.dead else None
-    condemned = () if rank is None or not fate.condemned else (rank,)
+    named = () if rank is None else tuple(dict.fromkeys((rank, *fate.others)))[:DEAD_RANKS_MAX]
+    dead = named if fate.dead else ()
+    condemned = named if fate.condemned else ()
     match gang.phase:
         case Phase.STARTING | Phase.RUNNING:
             if gang.incident is None:
@@ -55,7 +58,7 @@ def fault(
             else:
                 _next_attempt(draft)
             draft.change_incident(
-                dead_ranks=() if dead is None else (dead,),
+                dead_ranks=dead,
                 condemned=condemned,
                 asked=fate.asked,
                 at_barrier=frozenset(),
@@ -134,20 +137,24 @@ def _announce(draft: Draft) -> None:
 
 
 def _join_incident(
-    draft: Draft, rank: int | None, condemned: tuple[int, ...], observed_at: datetime, asked: RestartAsked
+    draft: Draft, dead: tuple[int, ...], condemned: tuple[int, ...], observed_at: datetime, asked: RestartAsked
 ) -> None:
     """Another fault of the same attempt. It may have been seen earlier than the one that came first."""
     if observed_at < draft.incident.fault_observed_at:
         draft.change_incident(fault_observed_at=observed_at)
-    dead = draft.incident.dead_ranks
-    if rank is not None and rank not in dead and len(dead) < DEAD_RANKS_MAX:
-        draft.change_incident(dead_ranks=(*dead, rank))
+    all_dead = _united(draft.incident.dead_ranks, dead)
+    if all_dead != draft.incident.dead_ranks:
+        draft.change_incident(dead_ranks=all_dead)
     asked = graver(draft.incident.asked, asked)
     if asked is not draft.incident.asked:
         draft.change_incident(asked=asked)
-    both = tuple(dict.fromkeys((*draft.incident.condemned, *condemned)))
+    both = _united(draft.incident.condemned, condemned)
     if both != draft.incident.condemned:
         draft.change_incident(condemned=both)
+
+
+def _united(known: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys((*known, *new)))[:DEAD_RANKS_MAX]
 
 
 def lose(draft: Draft, node_id: str, standing: Standing, reason: Reason, *, observed_at: datetime) -> None:

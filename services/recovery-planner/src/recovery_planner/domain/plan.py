@@ -125,7 +125,7 @@ def _restart(draft: Draft, placement: Placement, verdict: Verdict | None, *, res
     draft.move(Trigger.PLANNED, deadline_in_s=draft.policy.start_deadline_s)
     _launch(draft, table, base=_base_of(gang, table), chosen=chosen, level=level, replaced=replaced)
     moved = {rank for row in moves for rank in table.ranks_of(row.node_id)}
-    gone = {*incident.dead_ranks, *moved} if replaced is None else set(replaced)
+    gone = {*incident.dead_ranks, *incident.condemned, *moved} if replaced is None else set(replaced)
     why: list[Reason] = [*(verdict.reasons[:1] if verdict else ()), *draft.reasons]
     draft.emit(
         RecoveryPlanned(

@@ -18,6 +18,7 @@ from fault_contracts.agent import (
 )
 from fault_contracts.faults import FaultClassified
 from fault_contracts.payload import Reason
+from fault_contracts.rank_faults import RanksFaulted
 from recovery_planner.domain import membership, verdict, worker_reports
 from recovery_planner.domain.checkpoint import CheckpointHistory
 from recovery_planner.domain.draft import Draft
@@ -38,6 +39,7 @@ Event = (
     | AgentLeft
     | AgentLost
     | WorkerExited
+    | RanksFaulted
     | WorkersStopped
     | WorkersStarted
     | WorkersCompleted
@@ -99,6 +101,8 @@ def step(
             membership.agent_lost(draft, event)
         case WorkerExited():
             worker_reports.worker_exited(draft, event)
+        case RanksFaulted():
+            worker_reports.ranks_faulted(draft, event)
         case WorkersStopped():
             worker_reports.workers_stopped(draft, event)
         case WorkersStarted():

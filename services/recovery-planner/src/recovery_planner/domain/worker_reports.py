@@ -14,6 +14,7 @@ from fault_contracts.agent import (
     WorkersStarted,
     WorkersStopped,
 )
+from fault_contracts.rank_faults import RanksFaulted
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.gang import Member, Phase, Standing
 from recovery_planner.domain.gang_stop import Fate, fault
@@ -56,6 +57,32 @@ def worker_exited(draft: Draft, report: WorkerExited) -> None:
     reason = draft.explain(rule_id, f"rank {rank} on {report.node_id} {sentence}", draft.cause_id)
     fate = Fate(dead=not report.process_alive, asked=report.restart_asked or RestartAsked.IN_PROCESS)
     fault(draft, reason, node_id=report.node_id, rank=rank, observed_at=report.observed_at, fate=fate)
+
+
+def ranks_faulted(draft: Draft, report: RanksFaulted) -> None:
+    """Ranks live and cannot go on: the gang is broken, and the processes that are to blame end in any mode."""
+    if _speaker(draft, report.node_id, report.instance_id, report.topology_version, "a fault of ranks") is None:
+        return
+    if report.step is not None and draft.gang.phase in _LIVE:
+        draft.note_step(report.step)
+    own = set(draft.gang.table.ranks_of(NodeId(report.node_id)))
+    suspects = tuple(dict.fromkeys(suspect.rank for suspect in report.suspects if suspect.rank in own))
+    strangers = sorted({suspect.rank for suspect in report.suspects} - own)
+    if strangers:
+        draft.explain("ranks.foreign", f"{report.node_id} blames ranks {strangers[:8]}, which are not its own")
+    reason = draft.explain(
+        f"ranks.{report.check}",
+        f"{report.check} on {report.node_id} ({report.rule_id}): {report.reason}",
+        draft.cause_id,
+    )
+    fault(
+        draft,
+        reason,
+        node_id=report.node_id,
+        rank=suspects[0] if suspects else None,
+        observed_at=report.observed_at,
+        fate=Fate(dead=False, condemned=True, others=suspects[1:]),
+    )
 
 
 def _what_happened(report: WorkerExited) -> tuple[str, str]:

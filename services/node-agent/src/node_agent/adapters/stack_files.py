@@ -1,0 +1,86 @@
+"""application.progress_ports.StackTaker: a signal to each rank, then what it appended to its stacks file.
+
+The files may lie on a network file system that hangs as well, so they are read in threads and with a limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from node_agent.application.ports import RankFiles, WorkerHandle
+from node_agent.domain.stack_dump import TEXT_LENGTH_MAX, parse_last_dump
+from training_topology.identity import Rank
+from worker_link.linux import STACK_DUMP_SIGNAL
+
+POLL_S = 0.02
+"""A rank writes its dump within milliseconds of the signal, unless it cannot run."""
+READ_S_MAX = 1.0
+"""Beyond `wait_s`, for a file system that does not answer: then the evidence is taken without stacks."""
+
+
+class StackFiles:
+    """Stacks of the ranks of this node."""
+
+    def __init__(
+        self, *, files_of: Callable[[WorkerHandle], RankFiles | None], signal: Callable[[WorkerHandle, int], bool]
+    ) -> None:
+        self._files_of = files_of
+        self._signal = signal
+        self._hanging: asyncio.Task[Mapping[Rank, str]] | None = None
+
+    async def take(self, handles: Sequence[WorkerHandle], *, wait_s: float) -> Mapping[Rank, str]:
+        """See the port."""
+        if self._hanging is not None and not self._hanging.done():
+            return {}  # the file system has not answered the last time yet: one thread waits for it, not a hundred
+        files = {handle: found.stacks for handle in handles if (found := self._files_of(handle)) is not None}
+        self._hanging = asyncio.create_task(asyncio.to_thread(self._take, files, wait_s))
+        done, _ = await asyncio.wait([self._hanging], timeout=wait_s + READ_S_MAX)
+        return self._hanging.result() if done else {}
+
+    def _take(self, files: Mapping[WorkerHandle, Path], wait_s: float) -> dict[Rank, str]:
+        places = {handle: _size(path) for handle, path in files.items()}
+        asked = [handle for handle in files if answers(handle) and self._signal(handle, STACK_DUMP_SIGNAL)]
+        give_up_at_s = time.monotonic() + wait_s
+        found: dict[Rank, str] = {}
+        while True:
+            for handle in [handle for handle in asked if handle.rank not in found]:
+                text = _read_from(files[handle], places[handle])
+                dump = parse_last_dump(text)
+                # The main thread is written last: without it the dump is still under way.
+                if dump is not None and dump.main is not None:
+                    found[handle.rank] = text
+            if len(found) == len(asked) or time.monotonic() >= give_up_at_s:
+                return found
+            time.sleep(POLL_S)
+
+
+def answers(handle: WorkerHandle) -> bool:
+    """Whether the process has a handler for the dump signal now; to one without (after exec) it would be deadly."""
+    if not handle.stacks_on_signal:
+        return False
+    try:
+        with open(f"/proc/{handle.pid}/status", "rb") as file:
+            lines = file.read(16384).split(b"\n")
+    except OSError:  # it has ended
+        return False
+    caught = next((int(line[7:], 16) for line in lines if line.startswith(b"SigCgt:")), 0)
+    return bool(caught >> (STACK_DUMP_SIGNAL - 1) & 1)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # removed by the script: there will be no dump either
+        return 0
+
+
+def _read_from(path: Path, place: int) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(place)
+            return file.read(TEXT_LENGTH_MAX).decode(errors="replace")
+    except OSError:  # as above
+        return ""
