@@ -88,6 +88,10 @@ integration: setup ## tests with a real nats-server and Valkey, and with real pr
 e2e: setup ## tests with real torch processes and real kills
 	@$(PYTEST) -q tests/e2e
 
+.PHONY: chaos
+chaos: setup ## over 200 recoveries from random faults at unlucky moments; SEED=, RECOVERIES= (each mode), MODE=new_process|in_place
+	@CHAOS_SEED=$${SEED:-$$RANDOM} CHAOS_RECOVERIES=$${RECOVERIES:-105} $(PYTEST) -q -s -x tests/chaos $${MODE:+-k $$MODE}
+
 .PHONY: test
 test: setup ## all tests
 	$(call say,test)
@@ -106,8 +110,8 @@ demo: setup ## train on two nodes and a spare, break it in many ways, watch it r
 	@$(BIN)/phalanx demo
 
 .PHONY: bench-recovery
-bench-recovery: setup ## kill -9 to the next step of all ranks: torchrun, Phalanx and the floor, in one run
-	@$(BIN)/python tools/bench_recovery.py
+bench-recovery: setup ## from a fault to the next step of all ranks: torchrun, Phalanx, in place, floor; ARGS="--all", --help
+	@$(BIN)/python tools/bench_recovery.py $(ARGS)
 
 .PHONY: bench-bus
 bench-bus: setup ## publish, consume, ask, key-value store and outbox against a real nats-server, fsync on
