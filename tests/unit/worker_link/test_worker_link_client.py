@@ -162,6 +162,23 @@ def test_checkpoint_request_is_seen_once(link: WorkerLink, agent: Agent) -> None
     assert link.checkpoint_requested() is None
 
 
+def test_a_request_for_a_step_is_due_after_that_step_and_not_in_the_next_generation(
+    link: WorkerLink, agent: Agent
+) -> None:
+    agent.accept()
+    assert agent.connection is not None
+    wanted = CheckpointRequest(reason="pre-emption", deadline_s=30.0, at_step=5)
+    agent.connection.sendall(encode(to_wire(wanted)))
+    link.step(4)
+    assert link.checkpoint_requested() is None
+    link.step(5)
+    assert link.checkpoint_requested() == wanted
+    agent.connection.sendall(encode(to_wire(CheckpointRequest(reason="again", at_step=9))))
+    assert link.checkpoint_requested(6) is None
+    link.restarted(rank=2, topology_version=8)
+    assert link.checkpoint_requested(9) is None
+
+
 def test_agent_that_talks_nonsense_is_left_and_tried_again(link: WorkerLink, agent: Agent) -> None:
     agent.accept()
     assert agent.connection is not None

@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fault_contracts import agent, commands, dead_letter, faults, health, rank_faults, recovery
+from fault_contracts import (
+    agent,
+    commands,
+    dead_letter,
+    faults,
+    health,
+    lone_agent,
+    preemption,
+    rank_faults,
+    recovery,
+)
 from fault_contracts.payload import Payload
 from fault_contracts.subjects import Kind, Subject, pattern
 
@@ -159,6 +169,8 @@ MESSAGES: tuple[MessageSpec, ...] = (
     _from_agent(agent.StepReported, "step_reported", _PLANNER),
     _from_agent(agent.CheckpointReported, "checkpoint_reported", _PLANNER),
     _from_agent(agent.RankLabelsReported, "rank_labels_reported", _PLANNER),
+    _from_agent(preemption.PreemptionNoticed, "preemption_noticed", _PLANNER),
+    _from_agent(lone_agent.AgentActedAlone, "acted_alone", _PLANNER),
     _evt(health.SignalObserved, "health", "signal_observed", "node_id", _AGENT, (_INGEST,), Stream.HEALTH),
     _evt(health.ConditionRaised, "health", "condition_raised", "node_id", _INGEST, (_CLASSIFIER,), Stream.HEALTH),
     _evt(health.ConditionCleared, "health", "condition_cleared", "node_id", _INGEST, (_CLASSIFIER,), Stream.HEALTH),
@@ -173,6 +185,7 @@ MESSAGES: tuple[MessageSpec, ...] = (
     _command(commands.StopWorkers, "stop_workers"),
     _command(commands.StartWorkers, "start_workers"),
     _command(commands.EndJob, "end_job"),
+    _command(preemption.RequestCheckpoint, "request_checkpoint"),
     _evt(commands.LeaderEpoch, "leader", "epoch", "role", _PLANNER, (_PLANNER,), Stream.CONTROL),
     MessageSpec(
         model=dead_letter.DeadLettered,

@@ -7,9 +7,10 @@ resumed = worker_link.checkpoint()        # (step, path) or None
 for step in range(resumed[0] + 1 if resumed else 0, steps):
     ...
     link.step(step)
-    with link.phase("checkpoint"):        # a long phase is no hang
-        save(path)
-    link.checkpoint_saved(step, path)
+    if link.checkpoint_requested(step) or step % every == 0:   # the node is about to be taken away
+        with link.phase("checkpoint"):        # a long phase is no hang
+            save(path)
+        link.checkpoint_saved(step, path)
 
 With `worker_link.reexecutable` around the training function a restart keeps the process: block.py.
 """

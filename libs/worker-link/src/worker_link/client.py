@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 
+from worker_link.checkpoint_wish import CheckpointWish
 from worker_link.frames import FrameError, FrameReader, encode
 from worker_link.message_fields import INTEGER_MAX, MessageError
 from worker_link.messages import (
@@ -59,7 +60,7 @@ class WorkerLink:
         self._queue: deque[bytes] = deque()
         self._labels: Mapping[str, str] = {}
         self._connect_not_before_s = 0.0
-        self._request: CheckpointRequest | None = None
+        self._wish = CheckpointWish()
         self._dropped = 0
         self._last_step: int | None = None
         self._phases = PhaseStack(self._report, lambda: self._topology_version)
@@ -98,6 +99,7 @@ class WorkerLink:
         with self._lock:
             self._rank, self._topology_version, self._last_step = rank, topology_version, None
             self._step = None
+            self._wish = CheckpointWish()
 
     def flush(self) -> None:
         """Send what is queued, for half a second at most."""
@@ -144,14 +146,17 @@ class WorkerLink:
         """
         self._report(RestartRequest(mode=RestartMode(mode), reason=reason[:1024]))
 
-    def checkpoint_requested(self) -> CheckpointRequest | None:
-        """A wish of the agent for a checkpoint soon, once; None when there is none."""
+    def checkpoint_requested(self, step: int | None = None) -> CheckpointRequest | None:
+        """Ask after each step, on every rank: is a checkpoint wanted now? Once, on all ranks after the same step.
+
+        `step` is the one just finished; without it, the last that was reported. Save, call `checkpoint_saved` and go
+        on: the agent stops the ranks. Costs a microsecond; any thread may ask.
+        """
         if self._path is None:
             return None
         with self._lock:
             self._receive()
-            request, self._request = self._request, None
-            return request
+            return self._wish.due(self._last_step if step is None else step)
 
     def close(self) -> None:
         """Send what is queued, for half a second at most, and end the connection."""
@@ -267,7 +272,7 @@ class WorkerLink:
             while (wire := self._reader.next_message()) is not None:
                 message = from_wire(wire)
                 if isinstance(message, CheckpointRequest):
-                    self._request = message
+                    self._wish.receive(message)
         except (BlockingIOError, InterruptedError):
             return
         except (OSError, FrameError, MessageError):  # not an agent we understand: start over with the next report

@@ -97,10 +97,14 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRequest:
-    """The agent asks for a checkpoint soon, for example before a pre-emption. deadline_s counts from receipt."""
+    """The agent asks for a checkpoint, for example before a pre-emption. deadline_s counts from receipt.
+
+    With `at_step` all ranks save after the same step, that one or the next at which they ask; None: at once.
+    """
 
     reason: str
     deadline_s: float | None = None
+    at_step: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +179,9 @@ _READERS: dict[str, Callable[[Fields], Message]] = {
     "restart_request": lambda f: RestartRequest(mode=f.choice("mode", RestartMode), reason=f.text("reason")),
     "welcome": lambda f: Welcome(topology_version=f.integer("topology_version")),
     "checkpoint_request": lambda f: CheckpointRequest(
-        reason=f.text("reason"), deadline_s=f.number("deadline_s") if f.has("deadline_s") else None
+        reason=f.text("reason"),
+        deadline_s=f.number("deadline_s") if f.has("deadline_s") else None,
+        at_step=f.optional("at_step"),
     ),
     **BLOCK_READERS,
     **PHASE_READERS,

@@ -67,7 +67,9 @@ class WorkerReportRelay:
         life, version = self._life, topology_version
         if not self._is_current(version) or life.progress is None:
             return
-        life.notes.step(local_rank, version, step, now_s=self._clock.monotonic_s())
+        now_s = self._clock.monotonic_s()
+        life.pace = life.pace.after(step, topology_version=version, at_s=now_s)
+        life.notes.step(local_rank, version, step, now_s=now_s)
         life.progress, advance = life.progress.after_step(local_rank, step)
         if advance is None:
             return
@@ -82,7 +84,6 @@ class WorkerReportRelay:
 
     def on_checkpoint(self, handle: WorkerHandle, message: CheckpointSaved) -> None:
         """Pass on one rank's confirmation. One of an older generation still names a durable file, so it counts."""
-        self._life.notes.checkpoint(handle.local_rank, message.kind or "model", message.step)
         self.confirm_checkpoint(
             handle.rank,
             topology_version=message.topology_version or handle.topology_version,
@@ -96,6 +97,9 @@ class WorkerReportRelay:
         self, rank: Rank, *, topology_version: int, step: int, path: str, kind: str, writers: int | None
     ) -> None:
         """A rank's part of a checkpoint is durable, whoever says so: the script over worker-link, or a log rule."""
+        group = self._life.group
+        if group is not None and 0 <= rank - group.first_rank < group.nproc:
+            self._life.notes.checkpoint(LocalRank(rank - group.first_rank), kind, step)
         self._outgoing.send(
             CheckpointReported(
                 node_id=self._life.identity.node_id,
