@@ -88,6 +88,10 @@ integration: setup ## tests with a real nats-server and Valkey, and with real pr
 e2e: setup ## tests with real torch processes and real kills
 	@$(PYTEST) -q tests/e2e
 
+.PHONY: chaos
+chaos: setup ## over 200 recoveries from random faults at unlucky moments; SEED=, RECOVERIES= (each mode), MODE=new_process|in_place
+	@CHAOS_SEED=$${SEED:-$$RANDOM} CHAOS_RECOVERIES=$${RECOVERIES:-105} $(PYTEST) -q -s -x tests/chaos $${MODE:+-k $$MODE}
+
 .PHONY: test
 test: setup ## all tests
 	$(call say,test)
@@ -102,12 +106,12 @@ contracts: setup ## write the generated documents anew: AsyncAPI, state machines
 # --------------------------------------------------------------------------------------------------- run it
 
 .PHONY: demo
-demo: setup ## train on two nodes and a spare, break it four ways, watch it recover
+demo: setup ## train on two nodes and a spare, break it in many ways, watch it recover
 	@$(BIN)/phalanx demo
 
 .PHONY: bench-recovery
-bench-recovery: setup ## kill -9 to the next step of all ranks: torchrun, Phalanx and the floor, in one run
-	@$(BIN)/python tools/bench_recovery.py
+bench-recovery: setup ## from a fault to the next step of all ranks: torchrun, Phalanx, in place, floor; ARGS="--all", --help
+	@$(BIN)/python tools/bench_recovery.py $(ARGS)
 
 .PHONY: bench-bus
 bench-bus: setup ## publish, consume, ask, key-value store and outbox against a real nats-server, fsync on
@@ -118,8 +122,9 @@ bench-in-process: setup ## restart in place: raise and kill in a re-executable j
 	@$(BIN)/python tools/bench_in_process.py
 
 .PHONY: bench-agent
-bench-agent: setup ## how fast an agent reads the output of its ranks
+bench-agent: setup ## how fast an agent reads the output of its ranks, and what a step heartbeat costs
 	@$(BIN)/python tools/bench_agent.py --out .bench/agent.json
+	@$(BIN)/python tools/bench_steps.py --out .bench/steps.json
 
 .PHONY: up
 up: setup ## start a developer's stack: nats-server, Valkey and the services, data in .phalanx

@@ -22,9 +22,9 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from recovery_bench.contestants import COMMON_ENV
 from recovery_bench.events import WORLD_SIZE, EventLog, NotReached
-from recovery_bench.processes import Started
+from recovery_bench.job import COMMON_ENV
+from recovery_bench.processes import Started, exit_on_sigterm
 from recovery_bench.table import Spread, lines, spread
 
 OUT = Path(".bench/in_process.json")
@@ -43,6 +43,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=7, help="faults of each kind (7)")
     runs = parser.parse_args().runs
+    exit_on_sigterm()
     root = Path(tempfile.mkdtemp(prefix="phalanx-bench-"))
     try:
         cells = {"floor": _floor(root, runs)}

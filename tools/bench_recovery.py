@@ -1,125 +1,133 @@
-"""kill -9 of one of four ranks on two nodes, to the first step that all ranks finished afterwards.
+"""From a fault in one of four ranks on two nodes to the first step that all ranks finished afterwards.
 
-Three contestants in turn, in the same run, with the same training function (recovery_bench/training.py):
+contestants   torchrun, NVRx's ft_launcher (--all), Phalanx with new processes, Phalanx with a re-executable block, and
+              the floor: a process that imported torch forks four ranks, without detection, stop, decision or messages.
+faults        kill (kill -9 of rank 3), raise (an exception in it), node (kill -9 of its agent), stop (SIGSTOP of it).
 
-torchrun   two agents with two ranks each. Its settings, and why these: recovery_bench/contestants.py.
-phalanx    two `phalanx run` agents with two ranks each, embedded servers, three services.
-floor      one process that imported torch forks four ranks: no detection, no stop, no decision, no messages.
-
-Each run of torchrun and Phalanx starts a fresh job, trains until it has a checkpoint, and is hit once. Prints median,
-least and largest, writes .bench/recovery.json, and leaves no process behind.
+In rounds: each contestant's job starts afresh, trains until it has a checkpoint, and is hit by its faults one after
+another, with the same training function (recovery_bench/training.py). Settings, and why these:
+recovery_bench/contestants.py. Prints median, least and largest, a table to paste into docs/benchmarks.md, writes
+.bench/recovery.json, and leaves no process behind, also when it is interrupted.
 """
 
 import argparse
+import asyncio
 import contextlib
 import json
 import os
 import platform
 import shutil
+import signal
 import sys
 import tempfile
-from collections import defaultdict
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
-from recovery_bench.contestants import Floor, Run, run_torchrun
-from recovery_bench.events import NotReached
-from recovery_bench.table import Spread, compare, lines, spread, verdict
+from recovery_bench.cells import Cell, Fault, Name, chosen, left_out
+from recovery_bench.job import Run
+from recovery_bench.rounds import Rounds
+from recovery_bench.table import Comparison, Spread, compare, lines, pasted, spread, verdict
 
 from service_kit.logging import configure_logging
 
 OUT = Path(".bench/recovery.json")
-NAMES = ("torchrun", "phalanx", "floor")
 
 
 def main() -> int:
     """Measure, print, write; 1 when a run did not recover or a promise does not hold."""
     options = _parser().parse_args()
-    chosen = tuple(name for name in NAMES if name in options.only)
+    cells = chosen(options.only, options.faults, everything=options.all)
     machine = _machine()
     print(f"{machine['cores']} cores, {machine['memory_gb']} GB, {machine['cpu']}, Python {machine['python']}, "
           f"torch {machine['torch']}, load {machine['load']:.1f}")  # fmt: skip
     root = Path(tempfile.mkdtemp(prefix="phalanx-bench-"))
-    runs: dict[str, list[Run]] = defaultdict(list)
-    failures: list[str] = []
+    rounds = Rounds(cells, root, lambda line: print(line, flush=True))
     with contextlib.ExitStack() as exits:
         exits.callback(_clean, root, keep=options.keep)
         # The bus client's log lines; its loggers keep the stream, so it stays open for all runs.
         configure_logging(
             service="bench", stream=exits.enter_context((root / "driver.log").open("w", encoding="utf-8"))
         )
-        floor = None
-        if "floor" in chosen:
-            folder = root / "floor"
-            folder.mkdir()
-            floor = Floor(folder)
-            exits.callback(floor.end)
-            floor.run()  # its checkpoint is written here; not counted
-        for number in range(options.runs):
-            for name in chosen:
-                try:
-                    run = _one(name, root / f"{name}-{number}", floor)
-                except NotReached as error:
-                    failures.append(f"{name} run {number + 1}: {error}")
-                    print(f"{name:10} run {number + 1}: {error}", flush=True)
-                    continue
-                runs[name].append(run)
-                print(f"{name:10} run {number + 1}: {run.recovery.first_step_s:.3f} s", flush=True)
-    return _report(runs, failures, machine)
+        try:
+            asyncio.run(_until_told(rounds, options.rounds))
+        except asyncio.CancelledError:
+            print("interrupted; everything that was started is ended")
+            return 130
+    for cell in chosen(options.only, options.faults, everything=True):
+        if (reason := left_out(cell)) and cell not in cells:
+            rounds.missing[cell] = reason
+    return _report(rounds, machine)
 
 
-def _one(name: str, folder: Path, floor: Floor | None) -> Run:
-    if floor is not None and name == "floor":
-        return floor.run()
-    folder.mkdir()
-    if name == "torchrun":
-        return run_torchrun(folder)
-    from recovery_bench.phalanx_job import run_phalanx
+async def _until_told(rounds: Rounds, count: int) -> None:
+    """Ctrl-C and SIGTERM cancel the measuring, whose blocks then end what they started; a second one is not heard."""
+    task = asyncio.create_task(rounds.measure(count))
 
-    return run_phalanx(folder)
+    def leave() -> None:
+        if not task.cancelling():
+            task.cancel()
+
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(signum, leave)
+    await task
 
 
-def _report(runs: dict[str, list[Run]], failures: list[str], machine: dict[str, object]) -> int:
-    figures: dict[str, dict[str, Spread]] = {
-        name: {
-            "torch ready": spread([run.recovery.entered_s for run in of_name]),
-            "group up": spread([run.recovery.group_s for run in of_name]),
-            "first step": spread([run.recovery.first_step_s for run in of_name]),
-        }
-        for name, of_name in runs.items()
-    }
-    found = compare({name: points["first step"] for name, points in figures.items()})
+def _report(rounds: Rounds, machine: dict[str, object]) -> int:
+    figures = {cell: _points(runs) for cell, runs in rounds.runs.items() if runs}
+    by_name = {_said(cell): points for cell, points in figures.items()}
+    found = compare({cell.name: p["first step"] for cell, p in figures.items() if cell.fault is Fault.KILL})
     print("\nSeconds from the fault (floor: from the first fork) until all four ranks are there")
-    print("\n".join(lines(figures)))
-    phases = _phases(runs.get("phalanx", []))
+    print("\n".join(lines(by_name)))
+    phases = {_said(cell): _phases(runs) for cell, runs in rounds.runs.items() if _phases(runs)}
     if phases:
-        print("\nPhalanx's phases, median, from the planner's journal")
-        print(
-            "   ".join(
-                f"{name.removesuffix('_s').replace('_', ' ')} {value * 1000:.0f} ms" for name, value in phases.items()
-            )
-        )
+        print("\nPhalanx's phases in ms, medians, from the planner's journal")
+        for name, values in phases.items():
+            told = "   ".join(f"{key.removesuffix('_s').replace('_', ' ')} {s * 1000:.0f}" for key, s in values.items())
+            print(f"{name:18} {told}")
     print("\n" + "\n".join(verdict(found)))
+    print("\nFor docs/benchmarks.md\n")
+    print("\n".join(pasted({cell: p["first step"] for cell, p in figures.items()}, rounds.missing)))
+    _write(rounds, machine, by_name, phases, found)
+    held = (found.torchrun_over_phalanx or 10) >= 10 and (found.overhead_s or 0) <= 0.150
+    return 0 if held and not rounds.failures else 1
+
+
+def _write(
+    rounds: Rounds,
+    machine: dict[str, object],
+    figures: dict[str, dict[str, Spread]],
+    phases: dict[str, dict[str, float]],
+    found: Comparison,
+) -> None:
     OUT.parent.mkdir(exist_ok=True)
     result = {
-        "command": "make bench-recovery",
+        "command": " ".join(["tools/bench_recovery.py", *sys.argv[1:]]),
         "machine": machine,
         "figures": {
             name: {point: asdict(value) for point, value in points.items()} for name, points in figures.items()
         },
-        "runs": {
-            name: [{**asdict(run.recovery), "load": run.load} for run in of_name] for name, of_name in runs.items()
-        },
+        "runs": {_said(cell): [{**asdict(r.recovery), "load": r.load} for r in rs] for cell, rs in rounds.runs.items()},
         "phalanx_phases_median": phases,
         "comparison": asdict(found),
-        "failures": failures,
+        "missing": {_said(cell): reason for cell, reason in rounds.missing.items()},
+        "failures": rounds.failures,
     }
     OUT.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     print(f"\nwritten to {OUT}")
-    held = (found.torchrun_over_phalanx or 10) >= 10 and (found.overhead_s or 0) <= 0.150
-    return 0 if held and not failures else 1
+
+
+def _said(cell: Cell) -> str:
+    return f"{cell.name} {cell.fault}"
+
+
+def _points(runs: list[Run]) -> dict[str, Spread]:
+    return {
+        "torch ready": spread([run.recovery.entered_s for run in runs]),
+        "group up": spread([run.recovery.group_s for run in runs]),
+        "first step": spread([run.recovery.first_step_s for run in runs]),
+    }
 
 
 def _phases(runs: list[Run]) -> dict[str, float]:
@@ -158,8 +166,12 @@ def _clean(root: Path, *, keep: bool) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=5, help="of each contestant, interleaved (5)")
-    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, help="which contestants (all)")
+    parser.add_argument("--rounds", type=int, default=3, help="fresh jobs of each contestant, in turn (3)")
+    parser.add_argument("--only", nargs="+", choices=list(Name), default=list(Name), help="contestants (all)")
+    parser.add_argument("--faults", nargs="+", choices=list(Fault), default=list(Fault), help="faults (all)")
+    parser.add_argument(
+        "--all", action="store_true", help="also what takes minutes (torchrun's stop and node) or an installation"
+    )
     parser.add_argument("--keep", action="store_true", help="keep logs and events")
     return parser
 

@@ -1,7 +1,9 @@
 """Reads what the ranks note, and computes a recovery from it."""
 
+import asyncio
 import json
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +61,31 @@ class EventLog:
             if time.monotonic() > end_s:
                 raise NotReached(f"{what}: not within {limit_s:g} s")
             time.sleep(LOOK_EVERY_S)
+
+    async def until(self, condition: Callable[[], bool], what: str, limit_s: float) -> None:
+        """As `wait`, in the event loop: whoever cancels it does not wait for the limit.
+
+        Raises:
+            NotReached: the limit passed.
+        """
+        end_s = time.monotonic() + limit_s
+        while True:
+            self.look()
+            if condition():
+                return
+            if time.monotonic() > end_s:
+                raise NotReached(f"{what}: not within {limit_s:g} s")
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    def all_did(self, steps: int, since_s: float) -> bool:
+        """Whether every rank finished so many steps after a moment."""
+        counts = Counter(e["rank"] for e in self.events if e["event"] == "step" and float(e["at_s"]) > since_s)
+        return len(counts) == WORLD_SIZE and min(counts.values()) >= steps
+
+    def raised_after(self, since_s: float) -> float | None:
+        """When a rank raised the exception that it was asked for."""
+        times = (float(e["at_s"]) for e in self.events if e["event"] == "raised")
+        return next((at_s for at_s in times if at_s > since_s), None)
 
     def all_reached(self, step: int, since_s: float) -> bool:
         """Whether every rank finished this step, or a later one, after a moment."""

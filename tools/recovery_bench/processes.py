@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -15,6 +16,20 @@ class Started:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def running(self) -> list[subprocess.Popen[bytes]]:
+        """Those that were started here and have not ended."""
+        return [process for process in self._processes if process.poll() is None]
+
+    def kill(self, pid: int, *, descendants_too: bool) -> None:
+        """SIGKILL one of them; with its descendants where these would outlive it."""
+        victims = [pid, *descendants(pid)] if descendants_too else [pid]
+        for victim in victims:
+            try:
+                os.kill(victim, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # it ended meanwhile
 
     def start(self, name: str, argv: list[str], env: dict[str, str], *, piped: bool = False) -> subprocess.Popen[bytes]:
         """Start one, with its output in a file. `piped`: stdin and stdout are the driver's."""
@@ -46,6 +61,35 @@ class Started:
             if time.monotonic() > end_s:
                 raise RuntimeError(f"processes {left} do not end")
             time.sleep(0.02)
+
+
+def exit_on_sigterm() -> None:
+    """SIGTERM as an exception in the main thread, as Ctrl-C is one: so that whoever has started something ends it."""
+
+    def leave(*_: object) -> None:
+        sys.exit(143)
+
+    signal.signal(signal.SIGTERM, leave)
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes below one, by their parents as they are now."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            parent = int((folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1])
+        except OSError:
+            continue  # it ended meanwhile
+        children.setdefault(parent, []).append(int(folder.name))
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found += below
+        waiting += below
+    return found
 
 
 def _plain_environment() -> dict[str, str]:

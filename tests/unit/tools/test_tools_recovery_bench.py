@@ -8,8 +8,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "tools"))
 
+from recovery_bench.cells import Cell, Fault, Name, chosen, group_timeout_s, left_out
 from recovery_bench.events import EventLog, NotReached
-from recovery_bench.table import compare, lines, spread, verdict
+from recovery_bench.table import compare, lines, pasted, spread, verdict
 
 
 def note(folder: Path, event: str, rank: int, at_s: float, **fields: float) -> None:
@@ -63,3 +64,29 @@ def test_the_table_has_a_line_for_each_point() -> None:
     table = lines({"floor": {"group up": spread([0.1]), "first step": spread([0.2, 0.3])}})
     assert len(table) == 3
     assert table[2].split() == ["floor", "first", "step", "0.250s", "0.200s", "0.300s", "2"]
+
+
+def test_the_default_run_leaves_out_what_takes_minutes_and_says_so() -> None:
+    everything = chosen(list(Name), list(Fault), everything=True)
+    default = chosen(list(Name), list(Fault), everything=False)
+    assert set(default) < set(everything)
+    assert all(left_out(cell) for cell in set(everything) - set(default))
+    assert not any(left_out(cell) for cell in default)
+    assert chosen([Name.FLOOR], [Fault.STOP], everything=True) == ()
+    assert [cell.fault for cell in default if cell.name is Name.PHALANX] == list(Fault)
+
+
+def test_what_is_pasted_says_why_a_cell_is_empty_and_what_is_not_the_default() -> None:
+    stopped = Cell(name=Name.TORCHRUN, fault=Fault.STOP)
+    killed, by_phalanx = Cell(name=Name.TORCHRUN, fault=Fault.KILL), Cell(name=Name.PHALANX, fault=Fault.KILL)
+    assert group_timeout_s(stopped) == 5
+    table = pasted({stopped: spread([45.0]), by_phalanx: spread([0.2, 0.3, 0.4])}, {killed: "it broke"})
+    assert table == [
+        "| | kill -9 of a rank | SIGSTOP of a rank |",
+        "|---|---|---|",
+        "| torchrun | n/a [1] | 45.000 (45.000 to 45.000) [2] |",
+        "| Phalanx | 0.300 (0.200 to 0.400) |  |",
+        "",
+        "[1] torchrun, kill: it broke.  ",
+        "[2] torchrun, stop: with a time-out of the process group of 5 s; its default is 30 min.  ",
+    ]

@@ -205,6 +205,29 @@ def test_forked_child_does_not_speak_on_its_parents_connection(link: WorkerLink,
     assert agent.until("step")["step"] == 99
 
 
+def test_own_work_goes_with_the_step_that_it_is_of(link: WorkerLink, agent: Agent) -> None:
+    agent.accept()
+    link.step(0)
+    link.work.done()
+    link.step(1)
+    link.step(2)
+    link.step(3, busy_s=0.25)
+    told = [agent.until("step")["busy_s"] for _ in range(4)]
+    assert (told[0], told[2], told[3]) == (None, None, 0.25)
+    assert told[1] >= 0
+    link.work.done()
+    link.restarted(rank=1, topology_version=8)
+    link.work.done()
+    link.step(0)
+    assert agent.until("step")["busy_s"] is None, "the step before it was in another generation"
+
+
+@pytest.mark.parametrize("wrong", [-0.1, float("nan"), float("inf")])
+def test_own_work_that_is_no_time_is_a_mistake(link: WorkerLink, wrong: float) -> None:
+    with pytest.raises(ValueError, match="busy_s"):
+        link.step(1, busy_s=wrong)
+
+
 def test_mistakes_of_the_script_are_told(link: WorkerLink) -> None:
     with pytest.raises(ValueError, match="-1"):
         link.step(-1)

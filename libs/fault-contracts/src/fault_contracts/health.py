@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from fault_contracts.agent import ExitStatus, WorkerError
+from fault_contracts.agent import ExitStatus, RestartAsked, WorkerError
 from fault_contracts.payload import At, Excerpt, FilePath, Health, Name, Payload, Sentence
 
 
@@ -62,6 +62,8 @@ class WorkerEvidence(Payload):
     checkpoint_step: int | None = None
     ran_s: float = 0.0
     stderr_tail: tuple[str, ...] = Field(default=(), max_length=50)
+    restart_asked: RestartAsked | None = None
+    """The script asked for a restart of this level: `error` is its wish, not an exception."""
 
 
 class RankCheck(StrEnum):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import select
 import socket
 import threading
 import time
@@ -33,6 +34,7 @@ from worker_link.messages import (
     from_wire,
     to_wire,
 )
+from worker_link.own_work import OwnWork, checked_busy_s
 from worker_link.phases import PhaseStack
 
 QUEUE_MESSAGES_MAX = 256
@@ -64,6 +66,8 @@ class WorkerLink:
         self._dropped = 0
         self._last_step: int | None = None
         self._phases = PhaseStack(self._report, lambda: self._topology_version)
+        self.work = OwnWork()
+        """Tells how much of a step is this rank's own work: own_work.py."""
         if socket_path is not None:
             atexit.register(self._flush_at_exit)
             with self._lock:
@@ -100,21 +104,22 @@ class WorkerLink:
             self._rank, self._topology_version, self._last_step = rank, topology_version, None
             self._step = None
             self._wish = CheckpointWish()
+        self.work.reset()
 
     def flush(self) -> None:
         """Send what is queued, for half a second at most."""
         self._flush_at_exit()
 
-    def step(self, step: int) -> None:
-        """Report that a training step is finished.
+    def step(self, step: int, *, busy_s: float | None = None) -> None:
+        """Report that a training step is finished; `busy_s` is this rank's own work in it, else `work` tells it.
 
         Raises:
-            ValueError: a negative step; a mistake in the script, and never caused by the agent.
+            ValueError: a negative step or time; a mistake in the script, and never caused by the agent.
         """
-        self._report_step(step, StepPhase.FINISHED)
+        self._report_step(step, StepPhase.FINISHED, checked_busy_s(busy_s))
 
     def step_started(self, step: int) -> None:
-        """Report that a training step begins; optional."""
+        """Report that a training step begins; optional. What was done since the last one is no work of a step."""
         self._report_step(step, StepPhase.STARTED)
 
     def checkpoint_saved(
@@ -124,10 +129,8 @@ class WorkerLink:
 
         `writers` says how many ranks write a part; without it, whoever has written one in this job so far must confirm.
         """
-        version = self._topology_version
-        self._report(
-            CheckpointSaved(step=step, path=os.fspath(path), kind=kind, writers=writers, topology_version=version)
-        )
+        where, version = os.fspath(path), self._topology_version
+        self._report(CheckpointSaved(step=step, path=where, kind=kind, writers=writers, topology_version=version))
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Declare a long phase, `with link.phase("evaluation"):`; it has its own, longer limits before it is a hang."""
@@ -165,15 +168,20 @@ class WorkerLink:
             self._disconnect()
             self._path = None
 
-    def _report_step(self, step: int, phase: StepPhase) -> None:
+    def _report_step(self, step: int, phase: StepPhase, busy_s: float | None = None) -> None:
         if self._path is None:
             return
         if not 0 <= step <= INTEGER_MAX:
             raise ValueError(f"step {step} is not a whole number from 0 to 2^63-1")
         version, now_s = self._topology_version, time.monotonic()
-        frame = encode(to_wire(Step(step=int(step), phase=phase, at_monotonic_s=now_s, topology_version=version)))
         if phase is StepPhase.FINISHED:
             self._last_step = int(step)
+            measured_s = self.work.finish(now_s)
+            busy_s = measured_s if busy_s is None else busy_s
+        else:
+            self.work.begin(now_s)
+        report = Step(step=int(step), phase=phase, at_monotonic_s=now_s, busy_s=busy_s, topology_version=version)
+        frame = encode(to_wire(report))
         with self._lock:
             self._step = frame
             self._flush()
@@ -236,11 +244,12 @@ class WorkerLink:
             return False
         self._socket = connection
         self._reader = FrameReader()
-        hello = Hello(rank=self._rank, pid=os.getpid(), token=self._token, topology_version=self._topology_version)
-        greeting = encode(to_wire(hello))
+        version = self._topology_version
+        self._unsent = encode(
+            to_wire(Hello(rank=self._rank, pid=self._pid, token=self._token, topology_version=version))
+        )
         if self._labels:
-            greeting += encode(to_wire(RankLabels(labels=self._labels)))
-        self._unsent = greeting
+            self._unsent += encode(to_wire(RankLabels(labels=self._labels)))
         return True
 
     def _disconnect(self) -> None:
@@ -287,10 +296,4 @@ class WorkerLink:
                 remaining_s = give_up_at_s - time.monotonic()
                 if remaining_s <= 0:
                     return
-                _wait_writable(self._socket, remaining_s)
-
-
-def _wait_writable(connection: socket.socket, timeout_s: float) -> None:
-    import select
-
-    select.select([], [connection], [], timeout_s)
+                select.select([], [self._socket], [], remaining_s)

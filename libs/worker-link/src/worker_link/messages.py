@@ -55,6 +55,8 @@ class Step:
     step: int
     phase: StepPhase = StepPhase.FINISHED
     at_monotonic_s: float
+    busy_s: float | None = None
+    """The rank's own work in the finished step, without the wait for other ranks; None: not told."""
     topology_version: int = 0
     """The generation it was done in; 0: that of the hello. A restart in place changes it on a living connection."""
 
@@ -166,6 +168,7 @@ _READERS: dict[str, Callable[[Fields], Message]] = {
         step=f.integer("step"),
         phase=f.choice("phase", StepPhase, StepPhase.FINISHED),
         at_monotonic_s=f.number("at_monotonic_s"),
+        busy_s=f.number("busy_s") if f.has("busy_s") else None,
         topology_version=f.integer("topology_version", 0),
     ),
     "checkpoint_saved": lambda f: CheckpointSaved(

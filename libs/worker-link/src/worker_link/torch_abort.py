@@ -48,10 +48,15 @@ def destroy_process_groups() -> bool:
         Whether there was one.
     """
     distributed: Any = sys.modules.get("torch.distributed")
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+    if distributed is None or not distributed.is_available():
         return False
-    distributed.destroy_process_group()
-    return True
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
+        return True
+    # A join that failed left its number behind, which torch puts into the names of its keys in the store: this rank
+    # would wait for ever under other names than a rank with a new process. destroy_process_group resets it as well.
+    distributed.distributed_c10d._world.group_count = 0
+    return False
 
 
 def shut_down_gloo() -> int:

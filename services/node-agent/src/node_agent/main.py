@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from fault_contracts.envelope import derived_id
 from node_agent.adapters.agent_folder import make_log_dir, take_agent_folder
-from node_agent.adapters.announcer import TerminalAnnouncer, prepare_aloud
+from node_agent.adapters.announcer import TerminalAnnouncer
 from node_agent.adapters.checkpoint_watch import checkpoint_discovery
 from node_agent.adapters.command_journal import SqliteCommandJournal
 from node_agent.adapters.free_port import ReservedPort
@@ -31,7 +31,7 @@ from node_agent.adapters.launcher_flags import check_program, parse_launch
 from node_agent.adapters.leave_signals import leave_on_signals
 from node_agent.adapters.log_watch import log_watch, on_hangup
 from node_agent.adapters.own_address import own_address
-from node_agent.adapters.standby import DEFAULT_PRELOAD
+from node_agent.adapters.prepare_workers import prepare_workers, worker_processes
 from node_agent.adapters.status_api import StatusApi, StatusUnavailable
 from node_agent.adapters.status_options import TOKEN_VARIABLE
 from node_agent.adapters.terminal import Terminal
@@ -55,6 +55,7 @@ from node_agent.application.restart_in_place import InPlaceRestart
 from node_agent.application.start_workers import WorkerStart
 from node_agent.application.stop_in_process import InProcessStop
 from node_agent.application.stop_workers import WorkerStop
+from node_agent.application.tell_stragglers import tell_stragglers
 from node_agent.domain.job_end import ExitCode
 from node_agent.domain.worker_env import base_env
 from node_agent.settings import AgentSettings
@@ -111,13 +112,7 @@ async def run_launcher(options: LaunchOptions, settings: AgentSettings, *, job_i
 
 async def _attend(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, stack: AsyncExitStack) -> int:
     clock, announcer, folder = SystemClock(), place.announcer, place.folder
-    processes = ProcessWorkers(
-        clock=clock,
-        terminal=place.terminal,
-        standby=options.standby,
-        preload=(*DEFAULT_PRELOAD, *options.preload),
-        nursery_log=folder.nursery_log,
-    )
+    processes = worker_processes(options, clock=clock, terminal=place.terminal, nursery_log=folder.nursery_log)
     stack.push_async_callback(processes.close)
     life = _life(options, settings, place, clock)
     outbox = Outbox(folder.outbox)
@@ -147,7 +142,7 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
         asyncio.get_running_loop().add_signal_handler(SIGHUP, on_hangup(logs.reload.ask, leave.on_signal))
         logs.run(stack)
     # Beside the connection: the import of torch takes seconds, and so may a bus that starts as we do.
-    preparing = asyncio.create_task(prepare_aloud(processes, env, announcer))
+    preparing = asyncio.create_task(prepare_workers(processes, env, announcer))
     stack.callback(preparing.cancel)
     wiring = asyncio.create_task(
         _control(options.grace, settings, place, life, processes, worker_socket, blocks, outgoing, status, stack)
@@ -157,6 +152,8 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
         return int(life.exit_code)
     attendance, bus = wiring.result()
     stalls.attach(bus)
+    relay.step_times.bus = bus
+    stack.push_async_callback((await tell_stragglers(bus, life.identity, announcer)).stop)
     sending = asyncio.create_task(outbox.run(bus))
     try:
         return await attendance.attend()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from fault_classifier.domain.classify import JudgePolicy, step
 from fault_classifier.domain.event import Event, IncidentSeen, PieceSeen, TimePassed
 from fault_classifier.domain.evidence import Exit, Faulted, JobEvidence, LostNode, Note, Raised
-from fault_contracts.agent import ExitStatus, OomKill
+from fault_contracts.agent import ExitStatus, OomKill, RestartAsked
 from fault_contracts.faults import FaultClassified
 
 GLOO_CLOSED = (
@@ -63,6 +63,12 @@ def died(
         ran_s=ran_s,
         stderr_tail=tail,
     )
+
+
+def asked(rank: int, *, step: int, level: RestartAsked = RestartAsked.PROCESS, tag: str = "") -> Exit:
+    """A rank whose script asks for a restart; its process lives."""
+    wish = raised("RestartRequested", "the allocator is fragmented")
+    return replace(died(rank, error=wish, step=step, lost_status=True, tag=tag), asked=level)
 
 
 def lost(node: str) -> LostNode:

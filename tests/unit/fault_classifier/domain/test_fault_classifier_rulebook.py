@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from judge_story import GLOO_CLOSED, Judge, died, lost, lost_peer, raised, verdict_on
+from judge_story import GLOO_CLOSED, Judge, asked, died, lost, lost_peer, raised, verdict_on
 
 from fault_classifier.domain.evidence import Note
 from fault_classifier.domain.rulebook import RULEBOOK
@@ -36,13 +36,28 @@ def test_every_rule_has_a_story() -> None:
         "user.repeated_oom_kill", "user.oom_kill", "platform.process_killed", "user.repeated_exception",
         "user.startup_exception", "unknown.native_crash", "unknown.python_exception", "platform.agent_lost",
         "unknown.other_signal", "unknown.exit_code", "unknown.status_lost", "unknown.communication_error",
-        "unknown.told_to_end", "unknown.no_evidence", "unknown.unrecognised",
+        "unknown.told_to_end", "unknown.no_evidence", "unknown.unrecognised", "user.restart_asked",
     }  # fmt: skip
     told_of_the_living = {  # test_fault_classifier_live_conditions.py
         "platform.process_stopped", "user.repeated_log_rule", "unknown.log_rule", "platform.process_blocked",
         "unknown.hang",
     }  # fmt: skip
     assert {rule.rule_id for rule in RULEBOOK} == told_here | told_of_the_living
+
+
+# --------------------------------------------------------------------------------------------- user.restart_asked
+
+
+def test_a_script_may_ask_for_a_restart_at_the_same_step_as_often_as_it_likes() -> None:
+    for verdict in generations(*(asked(2, step=40, tag=tag) for tag in "abcd")):
+        assert told(verdict) == ("user", "restart_asked", "restart_process")
+        assert verdict.reasons[0].sentence.endswith("asked for a restart of level process after step 40: "
+                                                    "the allocator is fragmented")  # fmt: skip
+
+
+def test_a_wish_is_no_earlier_exception_of_that_name() -> None:
+    _, second = generations(asked(2, step=40), died(2, error=raised("RestartRequested", "mine"), step=40))
+    assert told(second) == UNKNOWN_EXCEPTION
 
 
 # ------------------------------------------------------------------------------------------ user.repeated_exception

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fault_contracts.agent import ExitStatus, OomKill, WorkerError, WorkerExited
+from fault_contracts.agent import ExitStatus, OomKill, RestartAsked, WorkerError, WorkerExited
 from fault_contracts.health import Component, ConditionCleared, ConditionRaised, SignalObserved, Tier
 from fault_contracts.payload import Health
 from fault_contracts.rank_faults import RanksFaulted, Suspect
@@ -171,3 +171,10 @@ def test_an_observation_of_the_host_keeps_its_entity() -> None:
     other = from_observation(observed.model_copy(update={"component_id": "GPU-2"}), "m")
     assert signal.entity.key != other.entity.key
     assert (signal.health, signal.job_id, signal.rank, signal.worker) == (Health.BAD, "job", 2, None)
+
+
+def test_a_wish_for_a_restart_is_carried_on_and_said_in_words() -> None:
+    signal = from_worker_exit(exited(process_alive=True, restart_asked=RestartAsked.PROCESS), "m-1")
+    assert signal.detail == "rank 3 asked for a restart of level process"
+    assert signal.worker is not None
+    assert signal.worker.restart_asked is RestartAsked.PROCESS

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from fault_contracts.agent import ExitStatus
+from fault_contracts.agent import ExitStatus, RestartAsked
 from fault_contracts.faults import FaultClassified
 
 EXITS_MAX = 32
@@ -49,6 +49,7 @@ class Exit:
         ordinal: order of death on this node, from 0.
         step: the last step the rank finished; None is unknown.
         checkpoint_step: the step this generation was started from; None without a checkpoint.
+        asked: the level of restart that the script asked for; then `error` is its wish, not an exception.
     """
 
     evidence_id: str
@@ -60,6 +61,7 @@ class Exit:
     checkpoint_step: int | None = None
     ran_s: float = 0.0
     stderr_tail: tuple[str, ...] = ()
+    asked: RestartAsked | None = None
 
     @property
     def rank(self) -> int:

@@ -70,6 +70,7 @@ def from_condition(raised: ConditionRaised) -> Exit | Faulted | Note:
         checkpoint_step=worker.checkpoint_step,
         ran_s=worker.ran_s,
         stderr_tail=tuple(line[:TAIL_LINE_MAX] for line in worker.stderr_tail[-TAIL_LINES_MAX:]),
+        asked=worker.restart_asked,
     )
 
 

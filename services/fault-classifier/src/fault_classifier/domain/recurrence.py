@@ -32,7 +32,10 @@ def earlier_same_exception(exit_: Exit, job: JobEvidence, topology_version: int)
         same = [
             each
             for each in generation.exits
-            if each.error is not None and each.error.fingerprint == fingerprint and victim_reason(each) is None
+            if each.error is not None
+            and each.asked is None
+            and each.error.fingerprint == fingerprint
+            and victim_reason(each) is None
         ]
         if same:
             # The same step is what counts; of several ranks the one at this step is the best witness.

@@ -68,6 +68,18 @@ RULEBOOK: tuple[Rule, ...] = (
         source="signal(7): SIGSTOP cannot be caught, and no fault of a program raises it",
     ),
     Rule(
+        rule_id="user.restart_asked",
+        holds=of_exit(worker.restart_asked),
+        attribution=Attribution.USER,
+        cause="restart_asked",
+        action=Action.RESTART_PROCESS,
+        confidence=0.9,
+        meaning="The script asked for a restart through worker-link; its reason is in the sentence.",
+        advice="Nothing is broken. A script that asks again and again uses up --max-restarts.",
+        near_miss="An exception, also one that the script raises on purpose, is python_exception.",
+        source=_DESIGN,
+    ),
+    Rule(
         rule_id="user.repeated_exception",
         holds=of_exit(worker.repeated_exception),
         attribution=Attribution.USER,

@@ -74,9 +74,20 @@ def process_killed(exit_: Exit, _: Case) -> Match | None:
     )
 
 
+def restart_asked(exit_: Exit, _: Case) -> Match | None:
+    """The script asked for a restart. It may do so at every step: a wish is no exception, and repeats prove nothing."""
+    if exit_.asked is None:
+        return None
+    said = "" if exit_.error is None or not exit_.error.message.strip() else f": {exit_.error.message[:200]}"
+    return Match(
+        sentence=f"{_who(exit_)} asked for a restart of level {exit_.asked}{_at(exit_)}{said}",
+        evidence_ids=(exit_.evidence_id,),
+    )
+
+
 def repeated_exception(exit_: Exit, case: Case) -> Match | None:
     """The same exception at the same step again; or often enough without progress where steps are unknown."""
-    if exit_.error is None:
+    if exit_.error is None or exit_.asked is not None:
         return None
     earlier = earlier_same_exception(exit_, case.job, case.generation.topology_version)
     if exit_.step is not None:
@@ -106,7 +117,7 @@ def repeated_exception(exit_: Exit, case: Case) -> Match | None:
 def startup_exception(exit_: Exit, case: Case) -> Match | None:
     """An error of loading the program, before any step and without a checkpoint."""
     error = exit_.error
-    if error is None or exit_.step is not None or exit_.checkpoint_step is not None:
+    if error is None or exit_.asked is not None or exit_.step is not None or exit_.checkpoint_step is not None:
         return None
     if exit_.ran_s > case.policy.startup_s:
         return None
@@ -137,7 +148,7 @@ def native_crash(exit_: Exit, _: Case) -> Match | None:
 
 def python_exception(exit_: Exit, case: Case) -> Match | None:
     """An exception that did not prove to be a repetition."""
-    if exit_.error is None:
+    if exit_.error is None or exit_.asked is not None:
         return None
     earlier = earlier_same_exception(exit_, case.job, case.generation.topology_version)
     times = f"it was seen {len(earlier)} times before, not at this step" if earlier else "it was not seen before"

@@ -101,6 +101,7 @@ def from_worker_exit(exited: WorkerExited, signal_id: str) -> Signal:
             checkpoint_step=exited.checkpoint_step,
             ran_s=exited.ran_s,
             stderr_tail=exited.stderr_tail,
+            restart_asked=exited.restart_asked,
         ),
     )
 
@@ -143,6 +144,8 @@ def _life(message: WorkerExited | RanksFaulted, rank: int | None, check: str) ->
 
 
 def _alive(exited: WorkerExited) -> str:
+    if exited.restart_asked is not None:
+        return f"rank {exited.exit.rank} asked for a restart of level {exited.restart_asked}"
     what = exited.error.type if exited.error is not None else "a fault"
     return f"rank {exited.exit.rank} reported {what} and its process goes on"
 
