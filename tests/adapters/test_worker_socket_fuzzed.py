@@ -24,14 +24,17 @@ from test_worker_socket_real import HANDLE, until
 
 from fault_contracts.agent import AgentPhase, CheckpointReported, JobSpec
 from fault_contracts.envelope import Envelope
+from node_agent.adapters.checkpoint_files import LocalCheckpointFiles
 from node_agent.adapters.worker_output import rank_files
 from node_agent.adapters.worker_socket import WorkerSocket
 from node_agent.application.agent_life import AgentIdentity, AgentLife, JobProgram
 from node_agent.application.block_reports import BlockReports
+from node_agent.application.discover_checkpoints import CheckpointDiscovery
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.ports import ProgramKind, TerminalCopy, WorkerHandle
 from node_agent.application.relay_worker_reports import WorkerReportRelay
 from node_agent.domain.block_ranks import begun
+from node_agent.domain.checkpoint_check import CheckLevel
 from node_agent.domain.progress import Progress
 from node_agent.domain.worker_group import WorkerGroup
 from service_kit.clock import SystemClock
@@ -77,7 +80,9 @@ class Agent:
         self.life = life
         outgoing = Outgoing(identity, SystemClock(), self)
         blocks = BlockReports(life, outgoing, SystemClock(), self)
-        self.relay = WorkerReportRelay(life, outgoing, SystemClock(), self, blocks)
+        files = LocalCheckpointFiles(cwd=folder)
+        found = CheckpointDiscovery(life, outgoing, SystemClock(), self, files, level=CheckLevel.NONE)
+        self.relay = WorkerReportRelay(life, outgoing, SystemClock(), self, blocks, found)
         self.socket = WorkerSocket(owner_of=self.handles.get, reports=self.relay)
 
     async def put(self, envelope: Envelope[Any], *, urgent: bool = False) -> None:

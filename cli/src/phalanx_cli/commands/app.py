@@ -10,6 +10,7 @@ import typer
 
 from phalanx_cli.commands.demo import demo
 from phalanx_cli.commands.dlq import dlq
+from phalanx_cli.commands.job import job
 from phalanx_cli.stack import developer
 
 EPILOG = """\
@@ -18,6 +19,8 @@ Examples:
   phalanx run --nproc-per-node 4 train.py            train on this machine; everything it needs starts with it
 
   phalanx run --help                                 all flags; they are torchrun's, and a few more
+
+  phalanx job llm                                    where job llm stands: nodes, ranks, step, checkpoint, restarts
 
   phalanx up && phalanx status                       a stack that stays: nats-server, Valkey, services
 
@@ -35,6 +38,7 @@ app = typer.Typer(
 
 app.command()(demo)
 app.command()(dlq)
+app.command()(job)
 
 DataDir = Annotated[Path, typer.Option(help="Folder of servers, states and logs.")]
 

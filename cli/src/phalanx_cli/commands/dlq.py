@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from phalanx_cli.commands.bus_choice import chosen_bus
 from phalanx_cli.stack import developer
 from phalanx_cli.stack.errors import StackError
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 EXIT_NOT_RUNNING = developer.EXIT_NOT_RUNNING
 EXIT_UNAVAILABLE = 69
 EXIT_BAD_SETTINGS = 78
-CONNECT_LIMIT_S = 5.0
-"""A person waits: a bus that does not answer by then is not there."""
 LIMIT_DEFAULT = 100
 UNREADABLE = "Unreadable"
 _MESSAGE_SHOWN = 200
@@ -66,7 +65,7 @@ def run_dlq(*, output: Format, limit: int, cluster: str, data_dir: Path) -> int:
     # Its log lines are for services; a person gets the one message below.
     configure_logging(service="phalanx dlq", level="error")
     try:
-        settings = _settings(cluster, data_dir)
+        settings = chosen_bus(cluster, data_dir)
         if settings is None:
             return _fail("no bus: set NATS_URL, or start a stack with `phalanx up`", EXIT_NOT_RUNNING)
         letters = asyncio.run(_letters(settings, limit))
@@ -88,18 +87,6 @@ def run_dlq(*, output: Format, limit: int, cluster: str, data_dir: Path) -> int:
         # `| head` has seen enough; what is left in the buffer must not fail at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return developer.EXIT_OK
-
-
-def _settings(cluster: str, data_dir: Path) -> BusSettings | None:
-    from service_kit.settings import BusSettings
-
-    settings = BusSettings().model_copy(update={"connect_limit_s": CONNECT_LIMIT_S})
-    if "NATS_URL" not in os.environ:
-        state = developer.running_stack(data_dir)
-        if state is None:
-            return None
-        settings = settings.model_copy(update={"nats_url": state.nats_url, "cluster": state.cluster})
-    return settings.model_copy(update={"cluster": cluster}) if cluster else settings
 
 
 async def _letters(settings: BusSettings, limit: int) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from fault_contracts.checkpoints import CheckpointRef
 from fault_contracts.payload import At, Excerpt, FilePath, Name, Payload, Sentence
 
 
@@ -56,6 +57,9 @@ class AgentReported(Payload):
     host: Name
     in_process: bool = False
     """Every rank of `topology_version` on this node is inside a re-executable block: it can restart in place."""
+    checkpoint_found: CheckpointRef | None = None
+    """The newest whole checkpoint that lay in the watched folder (`--checkpoint-dir`) before the job began. A
+    candidate: what ranks of this job confirm is worth more."""
     reported_at: At
 
 

@@ -6,7 +6,8 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from fault_contracts.payload import At, Fence, FilePath, Name, Payload, Reason
+from fault_contracts.checkpoints import CheckpointRef as CheckpointRef
+from fault_contracts.payload import At, Fence, Name, Payload, Reason
 from fault_contracts.recovery import JobOutcome, NodeAssignment, RecoveryLevel
 
 
@@ -39,13 +40,6 @@ class StopWorkers(Command):
     barrier_s: float = Field(default=10.0, gt=0, le=3_600)
     """In-process mode: a rank that is not at the barrier by then is ended."""
     reason: Reason
-
-
-class CheckpointRef(Payload):
-    """The checkpoint that every required rank confirmed."""
-
-    step: int = Field(ge=0)
-    path: FilePath
 
 
 class StartWorkers(Command):

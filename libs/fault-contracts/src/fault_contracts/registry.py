@@ -211,7 +211,7 @@ assert len(_BY_MODEL) == len(_BY_TYPE) == len(MESSAGES), "a message is registere
 
 DURABLY_READ: frozenset[type[Payload]] = frozenset(
     {
-        *(spec.model for spec in MESSAGES if spec.stream is Stream.AGENTS and spec.name != "rank_labels_reported"),
+        *(spec.model for spec in MESSAGES if spec.stream is Stream.AGENTS),
         health.SignalObserved,
         health.ConditionRaised,
         faults.FaultClassified,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from worker_link.block_messages import Go
 
 _CHECKPOINT_STEP, _CHECKPOINT_PATH = "PHALANX_CHECKPOINT_STEP", "PHALANX_CHECKPOINT_PATH"
+_CHECKPOINT_DATA_PATH = "PHALANX_CHECKPOINT_DATA_PATH"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,7 @@ def generation_of(env: Mapping[str, str], *, in_place: bool = False) -> Generati
 
 def put_in_place(go: Go) -> Generation:
     """Make this process's environment that of a new generation."""
-    for name in (_CHECKPOINT_STEP, _CHECKPOINT_PATH):
+    for name in (_CHECKPOINT_STEP, _CHECKPOINT_PATH, _CHECKPOINT_DATA_PATH):
         os.environ.pop(name, None)
     os.environ.update(go.env)
     if go.checkpoint_step is not None:

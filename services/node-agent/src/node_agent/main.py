@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from fault_contracts.envelope import derived_id
 from node_agent.adapters.agent_folder import make_log_dir, take_agent_folder
 from node_agent.adapters.announcer import TerminalAnnouncer
+from node_agent.adapters.checkpoint_watch import checkpoint_discovery
 from node_agent.adapters.command_journal import SqliteCommandJournal
 from node_agent.adapters.free_port import ReservedPort
 from node_agent.adapters.grace_options import GraceOptions
@@ -118,7 +119,8 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     stack.push_async_callback(outbox.close)
     outgoing = Outgoing(life.identity, clock, outbox)
     blocks = BlockReports(life, outgoing, clock, announcer)
-    relay = WorkerReportRelay(life, outgoing, clock, announcer, blocks)
+    checkpoints = await checkpoint_discovery(options.checkpoints, life, outgoing, clock, announcer, stack)
+    relay = WorkerReportRelay(life, outgoing, clock, announcer, blocks, checkpoints)
     status = StatusApi(life, processes, outbox, clock, announcer)
     status.describer.bad_clients = lambda: relay.bad_clients
     status.open(options.status, folder.path)
@@ -156,6 +158,7 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     try:
         return await attendance.attend()
     finally:
+        await checkpoints.drain(settings.outbox_drain_s)
         await faults.drain()
         if logs is not None:
             logs.signals.close()

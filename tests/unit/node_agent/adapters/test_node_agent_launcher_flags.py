@@ -7,6 +7,7 @@ import pytest
 
 from node_agent.adapters.launcher_flags import check_program, parse_launch
 from node_agent.application.ports import ProgramKind
+from node_agent.domain.checkpoint_check import CheckLevel
 from node_agent.domain.hang_policies import DetectionMode, DetectionPolicy
 
 WORDS = (
@@ -238,6 +239,33 @@ def test_values_that_no_message_could_carry_are_refused_by_their_flag(
 
 def test_odd_but_printable_names_are_taken() -> None:
     assert parse_launch(["--job-id", "we ird/../j.ob*>\u00fc", "t.py"], {}).job_id == "we ird/../j.ob*>\u00fc"
+
+
+def test_checkpoint_flags(tmp_path: Path) -> None:
+    options = parse_launch(["train.py"], {}).checkpoints
+    assert (options.level, options.folder) == (CheckLevel.EXISTS, None)
+    argv = ["--checkpoint-check", "SIZE", "--checkpoint-dir", "ckpt", "--checkpoint-pattern", "s{step}/r{rank}.pt"]
+    options = parse_launch([*argv, "train.py"], {}).checkpoints
+    assert (options.level, options.folder, options.pattern.has_rank) == (CheckLevel.SIZE, Path("ckpt"), True)
+    assert parse_launch(["train.py"], {"PET_CHECKPOINT_CHECK": "none"}).checkpoints.level is CheckLevel.NONE
+    (tmp_path / "train.py").write_text("")
+    launch = parse_launch([*argv, "train.py"], {})
+    assert check_program(launch, tmp_path) == "", "the script may create it"
+    (tmp_path / "ckpt").write_text("")
+    assert "is not a folder" in check_program(launch, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("argv", "word"),
+    [
+        (["--checkpoint-check", "closely"], "choose one of none, exists, size, checksum"),
+        (["--checkpoint-pattern", "{step}"], "needs --checkpoint-dir"),
+        (["--checkpoint-dir", "c", "--checkpoint-pattern", "step"], "needs {step} once"),
+        (["--checkpoint-dir", "s3://bucket/c"], "an object store cannot be watched"),
+    ],
+)
+def test_checkpoint_flags_that_cannot_be_used(capsys: pytest.CaptureFixture[str], argv: list[str], word: str) -> None:
+    assert word in fails(capsys, *argv, "train.py")
 
 
 def test_hang_detection_is_on_and_its_limits_can_be_set() -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 from signal import SIGTERM, SIGUSR1, Signals
 from typing import Any
 
+from checkpoint_fakes import FakeCheckpointFiles
+
 from fault_contracts.agent import JobSpec
 from fault_contracts.commands import CheckpointRef, Command, EndJob, StartWorkers, StopWorkers
 from fault_contracts.envelope import Envelope, seal
@@ -19,6 +21,7 @@ from fault_contracts.recovery import JobOutcome, NodeAssignment, RecoveryLevel
 from node_agent.adapters.command_journal import SqliteCommandJournal
 from node_agent.application.agent_life import AgentIdentity, AgentLife, JobProgram
 from node_agent.application.block_reports import BlockReports
+from node_agent.application.discover_checkpoints import CheckpointDiscovery
 from node_agent.application.end_job import JobEnd
 from node_agent.application.farewell import Farewell
 from node_agent.application.leave_job import Leave
@@ -44,6 +47,7 @@ from node_agent.application.start_workers import WorkerStart
 from node_agent.application.stop_in_process import InProcessStop
 from node_agent.application.stop_workers import WorkerStop
 from node_agent.domain.agent_state import AgentEvent
+from node_agent.domain.checkpoint_check import CheckLevel
 from training_topology.identity import Rank
 from worker_link.block_messages import BlockOrder
 from worker_link.messages import CheckpointRequest, Step
@@ -56,6 +60,8 @@ class HandClock:
     """Moves when the test says."""
 
     at_s: float = 0.0
+    ticks: bool = False
+    """Sleeping takes time."""
 
     def now(self) -> datetime:
         return T0 + timedelta(seconds=self.at_s)
@@ -64,6 +70,7 @@ class HandClock:
         return self.at_s
 
     async def sleep(self, duration_s: float) -> None:
+        self.at_s += duration_s if self.ticks else 0.0
         await asyncio.sleep(0)
 
 
@@ -258,7 +265,11 @@ class Node:
         self.blocks = BlockReports(self.life, self.outgoing, self.clock, self)
         self.announced = 0
         self.blocks.announce = self.on_announced
-        self.relay = WorkerReportRelay(self.life, self.outgoing, self.clock, self, self.blocks)
+        self.files = FakeCheckpointFiles()
+        self.checkpoints = CheckpointDiscovery(
+            self.life, self.outgoing, self.clock, self, self.files, level=CheckLevel.NONE
+        )
+        self.relay = WorkerReportRelay(self.life, self.outgoing, self.clock, self, self.blocks, self.checkpoints)
         self.links = FakeLinks()
         self.ask = CheckpointAsk(self.life, self.links, self)
         self.leave = self.leaves_on(SIGUSR1)

@@ -9,7 +9,7 @@ import pytest
 from fault_contracts.agent import AgentReported, CheckpointReported, ExitStatus, JobSpec, WorkerExited
 from fault_contracts.payload import Reason
 from recovery_planner.adapters.gang_codec import decode_gang, decode_history, encode_gang, encode_history
-from recovery_planner.domain.checkpoint import CheckpointHistory, record
+from recovery_planner.domain.checkpoint_history import CheckpointHistory, record
 from recovery_planner.domain.gang import Gang, Preemption
 from recovery_planner.domain.policy import Policy
 from recovery_planner.domain.step import Event, new_gang, step

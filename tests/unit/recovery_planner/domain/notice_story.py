@@ -8,7 +8,7 @@ from fault_contracts.agent import CheckpointReported
 from fault_contracts.lone_agent import AgentActedAlone
 from fault_contracts.payload import Reason
 from fault_contracts.preemption import PreemptionNoticed
-from recovery_planner.domain.checkpoint import record
+from recovery_planner.domain.checkpoint_history import record
 from recovery_planner.domain.step import Step
 
 

@@ -24,7 +24,7 @@ from fault_contracts.commands import Command, StartWorkers, StopWorkers
 from fault_contracts.faults import Action, Attribution, Culprit, FaultClassified
 from fault_contracts.payload import Payload, Reason
 from fault_contracts.rank_faults import RanksFaulted, Suspect
-from recovery_planner.domain.checkpoint import CheckpointHistory, record
+from recovery_planner.domain.checkpoint_history import CheckpointHistory, record
 from recovery_planner.domain.gang import Gang, Phase
 from recovery_planner.domain.invariants import assert_holds
 from recovery_planner.domain.membership import AgentLost

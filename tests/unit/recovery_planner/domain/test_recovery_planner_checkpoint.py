@@ -6,15 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fault_contracts.agent import CheckpointReported
-from recovery_planner.domain.checkpoint import (
-    KINDS_MAX,
-    STARTS_MAX,
-    STEPS_MAX,
-    CheckpointHistory,
-    choose,
-    note_start,
-    record,
-)
+from recovery_planner.domain.checkpoint import STARTS_MAX, choose, note_start
+from recovery_planner.domain.checkpoint_history import KINDS_MAX, STEPS_MAX, CheckpointHistory, record
 from recovery_planner.domain.gang import GenerationStart
 
 
@@ -74,7 +67,7 @@ def test_path_of_the_lowest_rank() -> None:
     assert choose(history, FRESH).path == "/ckpt/10/rank0"
 
 
-def test_kinds_are_alternatives_and_the_model_wins_a_tie() -> None:
+def test_a_free_kind_is_an_alternative_and_the_model_wins_a_tie() -> None:
     history = confirm(confirm(EMPTY, 10, 0, kind="model", path="/m"), 10, 0, kind="memory", path="/x")
     assert choose(history, FRESH).path == "/m"
     assert choose(confirm(history, 11, 0, kind="memory", path="/x"), FRESH).step == 11

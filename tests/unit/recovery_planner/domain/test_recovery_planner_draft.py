@@ -3,7 +3,7 @@
 import pytest
 from planner_story import NOON, Story
 
-from recovery_planner.domain.checkpoint import CheckpointHistory
+from recovery_planner.domain.checkpoint_history import CheckpointHistory
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.gang_machine import IllegalMove, Trigger

@@ -3,6 +3,7 @@
 from planner_story import JOB, Story
 
 from fault_contracts.agent import AgentPhase, JobSpec
+from fault_contracts.checkpoints import CheckpointRef
 from fault_contracts.commands import StartWorkers, StopWorkers
 from fault_contracts.recovery import GangFormed
 from recovery_planner.domain.gang import FORMER_INSTANCES_MAX, Phase, Standing
@@ -157,3 +158,27 @@ def test_agent_that_restarts_while_the_gang_stops_gets_the_same_order_again() ->
     assert story.gang.phase is Phase.STOPPING, "what the life before answered is not what this one has done"
     story.stop("b")
     assert story.gang.phase is Phase.STARTING
+
+
+def test_a_checkpoint_that_lay_in_the_folder_is_resumed_from_until_ranks_confirm_their_own() -> None:
+    found = CheckpointRef(step=500, path="/ckpt/500")
+    story = Story()
+    story.feed(story.reported("a").model_copy(update={"checkpoint_found": found}))
+    story.report("b")
+    assert story.last(StartWorkers).checkpoint == found
+    assert "plan.checkpoint_found" in story.rules
+    story.start_all()
+    story.recover()
+    assert story.last(StartWorkers).checkpoint == found, "nobody confirmed anything since"
+    story.checkpoint(510, 0)
+    story.recover()
+    resumed = story.last(StartWorkers).checkpoint
+    assert resumed is not None
+    assert resumed.step == 510
+
+
+def test_only_the_node_of_rank_0_says_what_lay_in_the_folder() -> None:
+    story = Story()
+    story.report("a")
+    story.feed(story.reported("b").model_copy(update={"checkpoint_found": CheckpointRef(step=5, path="/local/5")}))
+    assert story.last(StartWorkers).checkpoint is None

@@ -11,6 +11,7 @@ from signal import Signals
 
 from fault_contracts.agent import JobSpec
 from fault_contracts.subjects import TOKEN_BYTES_MAX
+from node_agent.adapters.checkpoint_options import CheckpointOptions
 from node_agent.adapters.grace_options import GraceOptions
 from node_agent.adapters.status_options import StatusOptions
 from node_agent.application.ports import ProgramKind, TerminalCopy
@@ -22,6 +23,7 @@ NPROC_MAX = 1_024
 """Limits of fault_contracts.agent.JobSpec."""
 
 NO_STREAMS = StdRoutes()
+NO_CHECKPOINTS = CheckpointOptions()
 USUAL_GRACE = GraceOptions()
 STATUS_DEFAULT = StatusOptions()
 
@@ -67,6 +69,7 @@ class LaunchOptions:
     grace: GraceOptions = USUAL_GRACE
     standby: bool = True
     preload: tuple[str, ...] = ()
+    checkpoints: CheckpointOptions = NO_CHECKPOINTS
     log_rules: tuple[Path, ...] = ()
     status: StatusOptions = STATUS_DEFAULT
     notes: tuple[str, ...] = ()

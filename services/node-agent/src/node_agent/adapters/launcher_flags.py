@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from pydantic import ValidationError
 
 from fault_contracts.agent import JobSpec
+from node_agent.adapters.checkpoint_flags import add_checkpoint_flags, read_checkpoints
 from node_agent.adapters.grace_flags import add_grace_flags, read_grace
 from node_agent.adapters.hang_flags import add_hang_flags, read_detection
 from node_agent.adapters.launch_options import (
@@ -100,6 +101,7 @@ def _parser(prog: str) -> _Parser:
     _flag(restarts, "signals-to-handle", default="SIGTERM,SIGINT,SIGHUP,SIGQUIT", metavar="NAMES", help="that stop it")
     _switch(restarts, "no-standby", "spawn workers instead of forking them from a prepared process: slower")
     _flag(restarts, "preload", action="append", metavar="MODULE", help="import before forking, as torch is; repeatable")
+    add_checkpoint_flags(parser, _flag)
     add_grace_flags(parser.add_argument_group("end of a node, and of the planner"), _flag)
     _flag(restarts, "log-rules", action="append", metavar="FILE", help=_LOG_RULES)
     hangs = parser.add_argument_group("hang detection")
@@ -174,11 +176,11 @@ def parse_launch(argv: Sequence[str], environ: Mapping[str, str], *, prog: str =
 
 
 def check_program(options: LaunchOptions, cwd: Path) -> str:
-    """What is wrong with the program or the rule files, as a sentence; empty when it can be run.
+    """What is wrong with program, rule files or folder of checkpoints, as a sentence; empty when it can be run.
 
     A module shows it when it starts.
     """
-    problem = rule_files_problem([cwd / path for path in options.log_rules])
+    problem = rule_files_problem([cwd / path for path in options.log_rules]) or options.checkpoints.problem(cwd)
     if problem:
         return problem
     path = cwd / options.program
@@ -255,6 +257,7 @@ def _options(given: argparse.Namespace, environ: Mapping[str, str]) -> LaunchOpt
         grace=read_grace(given),
         standby=not given.no_standby,
         preload=tuple(given.preload or ()),
+        checkpoints=read_checkpoints(given),
         detection=read_detection(given),
         log_rules=read_paths(given.log_rules, environ.get("PHALANX_LOG_RULES", "")),
         status=read_status(given, environ),

@@ -14,6 +14,7 @@ from pathlib import Path
 from signal import Signals
 
 from fault_contracts.agent import AgentPhase, JobSpec
+from fault_contracts.checkpoints import CheckpointRef
 from fault_contracts.commands import StartWorkers
 from node_agent.application.group_watch import GroupWatch
 from node_agent.application.ports import ProgramKind, RankFiles, TerminalCopy, WorkerExit, WorkerHandle
@@ -87,6 +88,7 @@ class AgentLife:
         notes: what each rank last said, for whoever asks.
         planner_seen_at: when the planner last said something to this agent; None: never.
         first_failure: the exit that broke the newest group that broke.
+        checkpoint_found: what lay in the watched folder before the job began.
         watches: who is told of the generations of ranks on this node.
         leaving: a signal told the agent to go; whoever waits for something in order to start ranks gives up.
         exit_code: how `phalanx run` will end, once it is known; `ended` tells when.
@@ -112,6 +114,7 @@ class AgentLife:
     notes: RankNotes = field(default_factory=RankNotes)
     planner_seen_at: datetime | None = None
     first_failure: WorkerExit | None = None
+    checkpoint_found: CheckpointRef | None = None
     watches: list[GroupWatch] = field(default_factory=list)
     leaving: asyncio.Event = field(default_factory=asyncio.Event)
     exit_code: ExitCode | int | None = None

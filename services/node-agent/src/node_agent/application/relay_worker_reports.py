@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from fault_contracts.agent import CheckpointReported, RankLabelsReported, StepReported
+from fault_contracts.agent import RankLabelsReported, StepReported
 from node_agent.application.agent_life import AgentLife
 from node_agent.application.block_reports import BlockReports
 from node_agent.application.control_ports import Announcer
+from node_agent.application.discover_checkpoints import CheckpointDiscovery
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.ports import WorkerHandle
 from node_agent.application.report_step_times import StepTimesReporter
@@ -34,10 +35,17 @@ class WorkerReportRelay:
     """
 
     def __init__(
-        self, life: AgentLife, outgoing: Outgoing, clock: Clock, announcer: Announcer, blocks: BlockReports
+        self,
+        life: AgentLife,
+        outgoing: Outgoing,
+        clock: Clock,
+        announcer: Announcer,
+        blocks: BlockReports,
+        checkpoints: CheckpointDiscovery,
     ) -> None:
         self._life = life
         self.step_times = StepTimesReporter(life, outgoing, clock)
+        self._checkpoints = checkpoints
         self._blocks = blocks
         self._outgoing = outgoing
         self._clock = clock
@@ -106,27 +114,32 @@ class WorkerReportRelay:
             path=message.path,
             kind=message.kind or "model",
             writers=message.writers or None,
+            source="worker_link",
         )
 
     def confirm_checkpoint(
-        self, rank: Rank, *, topology_version: int, step: int, path: str, kind: str, writers: int | None
+        self,
+        rank: Rank,
+        *,
+        topology_version: int,
+        step: int,
+        path: str,
+        kind: str,
+        writers: int | None,
+        source: str = "a log rule",
     ) -> None:
         """A rank's part of a checkpoint is durable, whoever says so: the script over worker-link, or a log rule."""
         group = self._life.group
         if group is not None and 0 <= rank - group.first_rank < group.nproc:
             self._life.notes.checkpoint(LocalRank(rank - group.first_rank), kind, step)
-        self._outgoing.send(
-            CheckpointReported(
-                node_id=self._life.identity.node_id,
-                job_id=self._life.identity.job_id,
-                topology_version=topology_version,
-                rank=rank,
-                step=step,
-                path=path,
-                kind=kind,
-                writers=writers,
-                saved_at=self._clock.now(),
-            )
+        self._checkpoints.confirm(
+            rank,
+            step=step,
+            path=path,
+            source=source,
+            kind=kind,
+            writers=writers,
+            topology_version=topology_version,
         )
 
     def on_phase(self, handle: WorkerHandle, message: PhaseBegun | PhaseDone) -> None:

@@ -54,6 +54,7 @@ class AgentReporter:
                 pid=life.identity.pid,
                 host=life.identity.host,
                 in_process=life.in_process,
+                checkpoint_found=life.checkpoint_found,
                 reported_at=self._clock.now(),
             ),
             urgent=True,

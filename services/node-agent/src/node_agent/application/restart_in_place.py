@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fault_contracts.checkpoints import data_path_of, path_of
 from fault_contracts.commands import StartWorkers
 from fault_contracts.recovery import RecoveryLevel
 from node_agent.application.agent_life import AgentLife
 from node_agent.application.ports import BlockLine, WorkerHandle, WorkerProcesses, WorkerSpec
 from node_agent.domain.block_ranks import BlockPlace
-from node_agent.domain.worker_env import generation_names
+from node_agent.domain.worker_env import DATA_PATH_NAME, generation_names
 from training_topology.identity import LocalRank
 from worker_link.block_messages import Go
 
@@ -39,10 +40,13 @@ class InPlaceRestart:
         # Before the order: the rank's first words after it are those of the new generation.
         self._line.reassign(handle, renewed)
         checkpoint = command.checkpoint
+        env = {name: value for name, value in spec.env.items() if name in generation_names()}
+        if checkpoint is not None and (data_path := data_path_of(checkpoint, spec.rank)):
+            env[DATA_PATH_NAME] = data_path
         go = Go(
             topology_version=spec.topology_version,
-            env={name: value for name, value in spec.env.items() if name in generation_names()},
+            env=env,
             checkpoint_step=None if checkpoint is None else checkpoint.step,
-            checkpoint_path="" if checkpoint is None else checkpoint.path,
+            checkpoint_path="" if checkpoint is None else path_of(checkpoint, spec.rank),
         )
         return renewed if self._line.order(renewed, go) else None

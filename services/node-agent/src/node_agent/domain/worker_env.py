@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from fault_contracts.commands import CheckpointRef
+from fault_contracts.checkpoints import CheckpointRef, data_path_of, path_of
 
 LOCAL_RANK_MACRO = "${local_rank}"
 """torchrun replaces this in the script's arguments (torch/distributed/elastic/agent/server/api.py, `macros`)."""
-_STALE = ("PHALANX_CHECKPOINT_STEP", "PHALANX_CHECKPOINT_PATH", "TORCHELASTIC_ERROR_FILE")
+DATA_PATH_NAME = "PHALANX_CHECKPOINT_DATA_PATH"
+_STALE = ("PHALANX_CHECKPOINT_STEP", "PHALANX_CHECKPOINT_PATH", DATA_PATH_NAME, "TORCHELASTIC_ERROR_FILE")
 """Must not leak from the agent's own surroundings into a worker that starts without a checkpoint."""
 
 
@@ -81,7 +82,9 @@ def worker_env(base: Mapping[str, str], place: WorkerPlace, generation: Generati
     env = {**base, **generation_env(base, place, generation)}
     if generation.checkpoint is not None:
         env["PHALANX_CHECKPOINT_STEP"] = str(generation.checkpoint.step)
-        env["PHALANX_CHECKPOINT_PATH"] = generation.checkpoint.path
+        env["PHALANX_CHECKPOINT_PATH"] = path_of(generation.checkpoint, place.rank)
+        if data_path := data_path_of(generation.checkpoint, place.rank):
+            env[DATA_PATH_NAME] = data_path
     return env
 
 

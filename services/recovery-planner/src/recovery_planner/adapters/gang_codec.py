@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from fault_contracts.registry import spec_of, spec_of_type
-from recovery_planner.domain.checkpoint import CheckpointHistory
+from recovery_planner.domain.checkpoint_history import CheckpointHistory
 from recovery_planner.domain.gang import Effect, Gang
 from service_kit.errors import ContractViolation
 

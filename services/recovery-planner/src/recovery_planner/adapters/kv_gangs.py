@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recovery_planner.adapters.gang_codec import decode_gang, decode_history, encode_gang, encode_history
 from recovery_planner.application.ports import StoredGang, StoredHistory
-from recovery_planner.domain.checkpoint import CheckpointHistory
+from recovery_planner.domain.checkpoint_history import CheckpointHistory
 from recovery_planner.domain.gang import Gang
 from service_kit.ports import KeyValue
 

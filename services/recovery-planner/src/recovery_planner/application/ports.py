@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from recovery_planner.domain.checkpoint import CheckpointHistory
+from recovery_planner.domain.checkpoint_history import CheckpointHistory
 from recovery_planner.domain.gang import Gang
 
 

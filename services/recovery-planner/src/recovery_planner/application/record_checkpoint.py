@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 
 from fault_contracts.agent import CheckpointReported
 from recovery_planner.application.ports import CheckpointStore
-from recovery_planner.domain.checkpoint import CheckpointHistory, record
+from recovery_planner.domain.checkpoint_history import CheckpointHistory, record, refusal
 from service_kit.errors import CompareAndSetLost, TransientError
+from service_kit.logging import get_logger
 
 LOSSES_MAX = 16
 """Compare-and-sets lost in a row; two planners at most write one record."""
 
 _NONE = CheckpointHistory()
+
+log = get_logger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -24,6 +27,7 @@ class _Page:
     revision: int | None = None
     loaded: bool = False
     queue: list[CheckpointReported] = field(default_factory=list)
+    world_size: int | None = None
     added: int = 0
     written: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -47,14 +51,19 @@ class CheckpointBook:
         page = self._pages.get(job_id)
         return page.history if page else _NONE
 
-    async def record(self, report: CheckpointReported) -> None:
-        """Returns when the confirmation is durable.
+    async def record(self, report: CheckpointReported, *, world_size: int | None = None) -> None:
+        """Returns when the confirmation is durable, or refused for good and that is logged.
+
+        Args:
+            report: what a rank confirmed.
+            world_size: of the job, where it is known.
 
         Raises:
             TransientError: it could not be written; safe to repeat.
         """
         page = self._page(report.job_id)
         page.queue.append(report)
+        page.world_size = world_size or page.world_size
         page.added += 1
         mine = page.added
         async with page.lock:
@@ -94,7 +103,11 @@ class CheckpointBook:
             await self._load(job_id, page)
             history = page.history
             for report in batch:
-                history = record(history, report)
+                reason = refusal(history, report, world_size=page.world_size)
+                if reason is None:
+                    history = record(history, report)
+                else:
+                    log.warning(reason.rule_id, job_id=job_id, node_id=report.node_id, reason=reason.sentence)
             if history is page.history:
                 return
             try:

@@ -13,6 +13,7 @@ from fault_contracts.agent import (
     AgentReported,
     CheckpointReported,
     CommandRefused,
+    RankLabelsReported,
     StepReported,
     WorkerExited,
     WorkersCompleted,
@@ -28,6 +29,7 @@ from recovery_planner.application.answer_admission import AnswerAdmission
 from recovery_planner.application.expire_deadlines import ExpireDeadlines
 from recovery_planner.application.ports import GangStore
 from recovery_planner.application.record_checkpoint import CheckpointBook
+from recovery_planner.application.record_labels import LabelIntake
 from recovery_planner.application.republish_pending import RepublishPending
 from recovery_planner.application.watch_agents import WatchAgents
 from recovery_planner.domain.gang import Phase
@@ -51,6 +53,8 @@ EVENTS = (
     AgentActedAlone,
 )
 """Messages that are events of a gang as they are."""
+RECORDS = (CheckpointReported, RankLabelsReported)
+"""Messages that are collected and written down many at a time."""
 TAKEN_OVER_AT_ONCE = 32
 """Records read side by side when a lead begins."""
 
@@ -78,6 +82,7 @@ class RunDuties:
         self._store = store
         self._advance = advance
         self._checkpoints = checkpoints
+        self._labels = LabelIntake(advance)
         self._watch = watch
         self._deadlines = deadlines
         self._admission = admission
@@ -94,9 +99,7 @@ class RunDuties:
         self._start(self._republish.run(), "republish")
         self._subscriptions.append(await self._bus.listen(messages=[AgentHeartbeat], handler=self._watch.heard))
         self._subscriptions.append(
-            await self._bus.consume(
-                durable=DURABLE, messages=[*EVENTS, CheckpointReported], handler=self.hear, reclaim=True
-            )
+            await self._bus.consume(durable=DURABLE, messages=[*EVENTS, *RECORDS], handler=self.hear, reclaim=True)
         )
 
     async def lay_down(self) -> None:
@@ -112,14 +115,18 @@ class RunDuties:
         await self._admission.stop()
 
     async def hear(self, delivery: Delivery) -> None:
-        """One message: an event of its gang, or a checkpoint."""
+        """One message: an event of its gang, a checkpoint, or labels of a rank."""
         payload = delivery.envelope.data
         if isinstance(payload, CheckpointReported):
-            await self._checkpoints.record(payload)
+            gang = self._advance.gang_of(payload.job_id)
+            world_size = None if gang is None else gang.spec.nnodes * gang.spec.nproc_per_node
+            await self._checkpoints.record(payload, world_size=world_size)
             gang = self._advance.gang_of(payload.job_id)
             if gang is not None and gang.preemption is not None:
                 # Somebody waits for this checkpoint; at all other times the gang is not moved by one.
                 await self._advance.handle(payload.job_id, payload, delivery.envelope.id)
+        elif isinstance(payload, RankLabelsReported):
+            await self._labels.record(payload)
         else:
             await self._advance.handle(payload.job_id, payload, delivery.envelope.id)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from fault_contracts.commands import StopWorkers
 from fault_contracts.payload import Fence, Payload, Reason
-from recovery_planner.domain.checkpoint import CheckpointHistory
+from recovery_planner.domain.checkpoint_history import CheckpointHistory
 from recovery_planner.domain.gang import Effect, Gang, Incident, Member, operation_id
 from recovery_planner.domain.gang_machine import Trigger, target
 from recovery_planner.domain.policy import Policy

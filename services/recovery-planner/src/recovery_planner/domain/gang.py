@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from fault_contracts.agent import AgentPhase, JobSpec, RestartAsked
+from fault_contracts.checkpoints import CheckpointRef
 from fault_contracts.commands import StopMode
 from fault_contracts.faults import Action, Attribution
 from fault_contracts.ids import derived_id
@@ -57,6 +58,7 @@ class Member:
         in_process: every rank of the node has announced a re-executable block.
         table_version: the rank table that the agent holds, as far as we know; a start that is a change to another
             table must carry all rows.
+        checkpoint_found: what lay in the folder that it watches before the job began.
     """
 
     node_id: str
@@ -71,6 +73,7 @@ class Member:
     in_process: bool = False
     table_version: int = 0
     former_instances: tuple[str, ...] = ()
+    checkpoint_found: CheckpointRef | None = None
 
     @property
     def idle(self) -> bool:
@@ -196,6 +199,8 @@ class Gang:
         restarts: times of the restarts that are inside the window.
         starts: what each generation was started from, see `checkpoint`.
         refused: agents that do not fit this job, with the reason.
+        checkpoint_found: what the first generation was started from, where it was not scratch.
+        labels: of the ranks, packed, see `rank_labels`.
         preemption: who gave notice in this generation, and the checkpoint asked for.
     """
 
@@ -218,6 +223,8 @@ class Gang:
     step_max: int | None = None
     starts: tuple[GenerationStart, ...] = ()
     refused: dict[str, str] = field(default_factory=dict)
+    checkpoint_found: CheckpointRef | None = None
+    labels: str = ""
     ending: Ending | None = None
     preemption: Preemption | None = None
     effect_seq: int = 0

@@ -97,6 +97,7 @@ def _member_of(report: AgentReported, arrival: int) -> Member:
         node_rank_wanted=report.node_rank_wanted,
         phase=report.phase,
         in_process=report.in_process,
+        checkpoint_found=report.checkpoint_found,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fault_contracts.agent import RestartAsked
-from fault_contracts.commands import CheckpointRef, StartWorkers
+from fault_contracts.commands import StartWorkers
 from fault_contracts.faults import Action, Attribution
 from fault_contracts.payload import Reason
 from fault_contracts.recovery import GangFormed, JobOutcome, RecoveryLevel, RecoveryPlanned
@@ -53,7 +53,14 @@ def form(draft: Draft) -> None:
     seated = {row.node_id for row in table.rows}
     spares = tuple(m.node_id for m in sorted(present, key=lambda m: m.arrival) if m.node_id not in seated)
     draft.explain("gang.formed", f"{len(present)} agents are there for {gang.spec.nnodes} nodes")
-    none = ChosenCheckpoint(step=None, path="", sentence="the first start has no checkpoint")
+    # One writer or a shared folder: what the node of rank 0 sees is what everybody can read.
+    found = gang.members[table.rows[0].node_id].checkpoint_found
+    none = ChosenCheckpoint(ref=None, sentence="the first start has no checkpoint")
+    if found is not None:
+        sentence = f"step {found.step} lay in the watched folder of {table.rows[0].node_id} before the job began"
+        none = ChosenCheckpoint(ref=found, sentence=sentence)
+        draft.explain("plan.checkpoint_found", sentence)
+        draft.change(checkpoint_found=found)
     draft.move(Trigger.FORMED, deadline_in_s=draft.policy.start_deadline_s)
     _launch(draft, table, base=RankTable(topology_version=0), chosen=none, level=RecoveryLevel.PROCESS)
     draft.emit(
@@ -116,7 +123,7 @@ def _restart(draft: Draft, placement: Placement, verdict: Verdict | None, *, res
     incident = draft.incident
     table = next_table(gang.table, gang.members, placement.moves)
     moves = changed_rows(gang.table, table)
-    chosen = choose(draft.history, gang.starts)
+    chosen = choose(draft.history, gang.starts, found=gang.checkpoint_found)
     draft.reasons += placement.reasons
     draft.explain("plan.checkpoint", chosen.sentence)
     if verdict is None and not incident.by_notice:
@@ -241,7 +248,7 @@ def _start_command(
         world_size=gang.table.world_size,
         master_addr=first.address,
         master_port=first.master_port,
-        checkpoint=None if chosen.step is None else CheckpointRef(step=chosen.step, path=chosen.path),
+        checkpoint=chosen.ref,
         restart_count=gang.restart_count,
         level=level,
         ranks_replaced=replaced,

@@ -11,7 +11,14 @@ from dataclasses import replace
 from datetime import timedelta
 
 from fault_contracts.preemption import PreemptionNoticed, RequestCheckpoint
-from recovery_planner.domain.checkpoint import CheckpointHistory, Confirmation, KindHistory, is_complete
+from recovery_planner.domain.checkpoint_history import (
+    DATA,
+    CheckpointHistory,
+    Confirmation,
+    KindHistory,
+    is_complete,
+    whole_checkpoints,
+)
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.gang import Gang, Phase, Preemption, Standing
 from recovery_planner.domain.gang_stop import Fate, fault
@@ -78,12 +85,12 @@ def stop_for_preemption(draft: Draft) -> None:
 def saved_step(history: CheckpointHistory, gang: Gang, asked: Preemption) -> int | None:
     """The checkpoint that answers the request, when every rank that has to confirm it did; None: not yet."""
     found = [
-        confirmation.step
-        for kind in history.kinds.values()
-        for confirmation in kind.confirmations
-        if confirmation.topology_version == gang.table.topology_version
-        and confirmation.step >= asked.at_step
-        and _is_answer(confirmation, kind, gang)
+        whole.confirmation.step
+        for whole in whole_checkpoints(history)
+        if whole.confirmation.topology_version == gang.table.topology_version
+        and whole.confirmation.step >= asked.at_step
+        and _is_answer(whole.confirmation, history.kinds[whole.kind], gang)
+        and (whole.data is None or _is_answer(whole.data, history.kinds[DATA], gang))
     ]
     return min(found, default=None)
 

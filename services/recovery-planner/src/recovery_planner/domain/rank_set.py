@@ -32,3 +32,9 @@ def count(ranks: RankSet) -> int:
 def covers(ranks: RankSet, wanted: RankSet) -> bool:
     """Every wanted rank is in the set."""
     return all(any(first <= low and high <= last for first, last in ranks) for low, high in wanted)
+
+
+def contains(ranks: RankSet, rank: int) -> bool:
+    """The rank is in the set."""
+    place = bisect_right(ranks, rank, key=lambda interval: interval[0])
+    return place > 0 and ranks[place - 1][1] >= rank

@@ -23,11 +23,12 @@ from fault_contracts.payload import Reason
 from fault_contracts.preemption import PreemptionNoticed
 from fault_contracts.rank_faults import RanksFaulted
 from recovery_planner.domain import membership, preemption, verdict, worker_reports
-from recovery_planner.domain.checkpoint import CheckpointHistory
+from recovery_planner.domain.checkpoint_history import CheckpointHistory
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.gang import Gang
 from recovery_planner.domain.membership import AgentLost
 from recovery_planner.domain.policy import Policy
+from recovery_planner.domain.rank_labels import RanksLabelled, ranks_labelled
 from recovery_planner.domain.settle import settle
 
 
@@ -49,6 +50,7 @@ Event = (
     | StepReported
     | CommandRefused
     | FaultClassified
+    | RanksLabelled
     | PreemptionNoticed
     | AgentActedAlone
     | CheckpointReported
@@ -121,6 +123,8 @@ def step(
             worker_reports.command_refused(draft, event)
         case FaultClassified():
             verdict.fault_classified(draft, event)
+        case RanksLabelled():
+            ranks_labelled(draft, event)
         case PreemptionNoticed():
             preemption.preemption_noticed(draft, event)
         case AgentActedAlone():
