@@ -106,7 +106,7 @@ contracts: setup ## write the generated documents anew: AsyncAPI, state machines
 # --------------------------------------------------------------------------------------------------- run it
 
 .PHONY: demo
-demo: setup ## train on two nodes and a spare, break it four ways, watch it recover
+demo: setup ## train on two nodes and a spare, break it in many ways, watch it recover
 	@$(BIN)/phalanx demo
 
 .PHONY: bench-recovery
@@ -122,8 +122,9 @@ bench-in-process: setup ## restart in place: raise and kill in a re-executable j
 	@$(BIN)/python tools/bench_in_process.py
 
 .PHONY: bench-agent
-bench-agent: setup ## how fast an agent reads the output of its ranks
+bench-agent: setup ## how fast an agent reads the output of its ranks, and what a step heartbeat costs
 	@$(BIN)/python tools/bench_agent.py --out .bench/agent.json
+	@$(BIN)/python tools/bench_steps.py --out .bench/steps.json
 
 .PHONY: up
 up: setup ## start a developer's stack: nats-server, Valkey and the services, data in .phalanx

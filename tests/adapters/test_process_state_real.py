@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from worker_rig import SOURCES, Rig, alive, rig
 
+from node_agent.adapters.dump_signal import answers_dump_signal
 from node_agent.adapters.process_state import ProcReader
-from node_agent.adapters.stack_files import StackFiles, answers
+from node_agent.adapters.stack_files import StackFiles
 from node_agent.application.ports import ProgramKind, WorkerHandle, WorkerSource
 from node_agent.domain.rank_evidence import ProcessState
 
@@ -117,9 +118,9 @@ async def test_a_process_without_the_handler_is_not_killed_by_being_asked(tmp_pa
         handle = await r.workers.start(spec)
         await r.text_of(r.stdout(), "up")
         give_up_s = time.monotonic() + 10
-        while answers(handle) and time.monotonic() < give_up_s:  # noqa: ASYNC110 - an exec tells nobody
+        while answers_dump_signal(handle, spec.files.stacks) and time.monotonic() < give_up_s:  # noqa: ASYNC110 - an exec tells nobody
             await asyncio.sleep(0.02)
-        assert not answers(handle)
+        assert not answers_dump_signal(handle, spec.files.stacks)
         assert await stacks_of(r).take([handle], wait_s=0.2) == {}
         assert alive(handle.pid)
 

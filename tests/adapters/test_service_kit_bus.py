@@ -286,6 +286,15 @@ async def test_heartbeats_are_heard_but_not_stored(world: World) -> None:
         await world.bus.consume(durable="reader", messages=[AgentHeartbeat], handler=seen)
 
 
+async def test_stored_events_are_heard_as_they_are_published(world: World) -> None:
+    seen, others = Seen(), Seen()
+    await world.bus.listen(messages=[StepReported], handler=seen, key="node-0")
+    await world.bus.listen(messages=[StepReported], handler=others, key="node-1")
+    await world.bus.publish(a_step(1))
+    await until(lambda: seen.steps == [1])
+    assert others.steps == []
+
+
 async def test_a_listener_goes_on_after_a_failing_handler(world: World) -> None:
     async def fail_on_1(delivery: Delivery) -> None:
         if delivery.envelope.data.step == 1:

@@ -125,6 +125,18 @@ async def test_worker_link_is_understood_and_answered() -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_request_for_a_checkpoint_goes_to_the_link_and_not_to_the_block() -> None:
+    async with served() as (server, reports):
+        assert not server.links(HANDLE)
+        _, writer = await asyncio.open_unix_connection(str(server.path))
+        writer.write(HELLO + encode(to_wire(BlockEntered(topology_version=7))))
+        await until(lambda: BlockEntered(topology_version=7) in reports.seen)
+        assert not server.links(HANDLE)
+        assert not server.send(HANDLE, CheckpointRequest(reason="pre-emption", at_step=4))
+        writer.close()
+
+
+@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("data", "reason"),
     [

@@ -93,7 +93,7 @@ def test_every_question_is_an_operation_with_a_reply_on_the_subject_that_the_bus
         asked = f"ask.{ask.what}.asked.v1"
         address = document["channels"][asked]["address"].format(cluster="c1", key="k1")
         assert address == ask.pattern("c1", "k1") == f"phx.{asked}.c1.k1"
-        for who, action in ((ask.asker, "send"), (ask.answerer, "receive")):
+        for who, action in (*((asker, "send") for asker in ask.askers), (ask.answerer, "receive")):
             operation = document["operations"][f"{who}/{action}/{asked}"]
             assert operation["action"] == action
             reply = _resolve(document, operation["reply"]["channel"]["$ref"])

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 
 def run_demo(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-P", "-m", "phalanx_cli.main", "demo", "--data-dir", str(folder), *arguments]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=280, check=False)
+    return subprocess.run(argv, capture_output=True, text=True, timeout=840, check=False)
 
 
 def left_behind(folder: Path) -> list[str]:
@@ -28,16 +28,36 @@ def left_behind(folder: Path) -> list[str]:
     return found
 
 
-def test_a_killed_rank_is_recovered_from_bit_for_bit_and_a_bug_ends_the_second_job(tmp_path: Path) -> None:
-    done = run_demo(tmp_path, "--faults", "kill-rank,bug", "--steps", "140", "--json")
+def test_every_fault_is_recovered_from_bit_for_bit_and_a_bug_ends_its_job(tmp_path: Path) -> None:
+    done = run_demo(
+        tmp_path,
+        "--faults",
+        "kill-rank,stop-rank,nan-loss,raise-in-place,kill-in-place,bug",
+        "--steps",
+        "240",
+        "--json",
+    )
     assert done.returncode == 0, done.stderr[-4000:]
     result = json.loads(done.stdout)
     assert result["held"] is True
     assert result["weights_identical"] is True
-    killed, bug = result["faults"]
+    assert [weights["job"] for weights in result["weights"]] == ["demo-restarts", "demo-in-place"]
+    killed, stopped, nan, raised_in_place, killed_in_place, bug = result["faults"]
     assert killed["verdict"] == "platform, process_killed"
     assert killed["outcome"] == "recovered"
     assert killed["phases"]["total_s"] > 0
+    assert killed["suspect"].startswith("rank 3, node-")
+    assert killed["injected_to_seen_s"] > 0
+    assert killed["ranks_replaced"] == [0, 1, 2, 3]
+    assert stopped["verdict"] == "platform, process_stopped"
+    assert stopped["suspect"].startswith("rank 2, node-")
+    assert nan["verdict"] == "unknown, log_rule"
+    assert nan["suspect"].startswith("rank 0, node-")
+    assert any("loss-is-not-finite" in reason for reason in nan["reasons"])
+    assert raised_in_place["ranks_replaced"] == []
+    assert raised_in_place["verdict"] == "unknown, python_exception"
+    assert killed_in_place["ranks_replaced"] == [3]
+    assert killed_in_place["verdict"] == "platform, process_killed"
     assert bug["verdict"] == "user, repeated_exception"
     assert bug["outcome"] == "failed_user"
     assert "no further restart" in done.stderr

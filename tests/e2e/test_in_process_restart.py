@@ -7,8 +7,8 @@ import signal
 from pathlib import Path
 
 import pytest
-import torch
 from agent_process import AgentProcess
+from unfailed_losses import linear_losses
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -62,24 +62,6 @@ async def generation(run: AgentProcess, version: int, timeout_s: float = 60.0) -
     return pids(run.text, version)
 
 
-def losses_without_fault(steps: int) -> dict[tuple[int, int], float]:
-    """The example's arithmetic in one process."""
-    torch.manual_seed(0)
-    model = torch.nn.Linear(32, 1)
-    found = {}
-    for step in range(1, steps + 1):
-        gradients = [torch.zeros_like(parameter) for parameter in model.parameters()]
-        for rank in range(WORLD):
-            inputs = torch.randn(16, 32, generator=torch.Generator().manual_seed(step * 1000 + rank))
-            loss = (model(inputs) - inputs.sum(dim=1, keepdim=True)).square().mean()
-            found[rank, step] = loss.item()
-            for total, part in zip(gradients, torch.autograd.grad(loss, list(model.parameters())), strict=True):
-                total += part
-        for parameter, gradient in zip(model.parameters(), gradients, strict=True):
-            parameter.data.sub_(gradient, alpha=0.01 / WORLD)
-    return found
-
-
 @pytest.mark.asyncio
 async def test_the_example_keeps_its_processes_and_its_loss_curve(tmp_path: Path) -> None:
     faults = tmp_path / "faults"
@@ -99,7 +81,7 @@ async def test_the_example_keeps_its_processes_and_its_loss_curve(tmp_path: Path
         assert await run.exit_code(timeout_s=90) == 0
     assert "phalanx: job succeeded" in run.lines
     assert "phalanx: restarted in place ranks 0-3 of 4 from step 10" in run.text
-    expected = losses_without_fault(steps)
+    expected = linear_losses(steps, world_size=WORLD)
     seen = re.findall(r"rank (\d) step (\d+) loss ([\d.]+)", run.text)
     assert {(int(rank), int(step)) for rank, step, _ in seen} == set(expected), "every rank did every step"
     assert len(seen) > len(expected), "some steps were done again"

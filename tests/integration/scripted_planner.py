@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 from fault_contracts import agent as reports
 from fault_contracts.commands import CheckpointRef, EndJob, LeaderEpoch, StartWorkers, StopWorkers
 from fault_contracts.envelope import derived_id, seal
+from fault_contracts.lone_agent import AgentActedAlone
 from fault_contracts.payload import Fence, Payload, Reason
+from fault_contracts.preemption import PreemptionNoticed, RequestCheckpoint
 from fault_contracts.recovery import JobOutcome, NodeAssignment, RecoveryLevel
 from service_kit.jetstream.bus import JetStreamBus
 from service_kit.jetstream.connection import connect
@@ -29,6 +31,8 @@ STORED = (
     reports.StepReported,
     reports.CheckpointReported,
     reports.RankLabelsReported,
+    PreemptionNoticed,
+    AgentActedAlone,
 )
 
 
@@ -52,7 +56,15 @@ class ScriptedPlanner:
         self._consuming = await self.bus.consume(durable=f"scripted-{self.job_id}", messages=STORED, handler=self._take)
         leader = LeaderEpoch(instance_id="scripted", taken_at=datetime.now(UTC))
         self.epoch = await self.bus.take_epoch(self._seal(leader))
+        self._answering = await self.bus.answer(what="planner", key="leader", reply=self._say_who)
         return self
+
+    async def _say_who(self, _question: bytes) -> bytes:
+        return b"scripted"
+
+    async def be_silent(self) -> None:
+        """Answer nobody any more, as a planner that is gone."""
+        await self._answering.stop()
 
     async def __aexit__(self, *_: object) -> None:
         await self._consuming.stop()
@@ -141,6 +153,17 @@ class ScriptedPlanner:
             **self._command("stop", version, attempt, valid_s, operation),
             grace_s=grace_s,
             reason=Reason(rule_id="test.stop", sentence="the test says so"),
+        )
+        await self.bus.publish(self._seal(command), epoch=self.epoch)
+        return command
+
+    async def request_checkpoint(self, version: int, *, at_step: int) -> RequestCheckpoint:
+        """Ask for a checkpoint after a step."""
+        command = RequestCheckpoint(
+            **self._command("request", version, 0, 60.0, ""),
+            at_step=at_step,
+            within_s=30.0,
+            reason=Reason(rule_id="test.request", sentence="the test says so"),
         )
         await self.bus.publish(self._seal(command), epoch=self.epoch)
         return command

@@ -83,7 +83,8 @@ async def test_a_running_agent_tells_what_it_does(tmp_path: Path, nats_server: N
         assert [r["state"] for r in await get(socket, "/ranks")] == ["running", "failed"]
         node.signal(signal.SIGTERM)
         assert await node.exit_code() == 143
-        assert not list(tmp_path.glob(".phalanx/agents/*/*/status.sock"))  # noqa: ASYNC240
+        with pytest.raises(FileNotFoundError):
+            await get(socket, "/status")
 
 
 @pytest.mark.asyncio

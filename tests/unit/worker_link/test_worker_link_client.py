@@ -162,6 +162,23 @@ def test_checkpoint_request_is_seen_once(link: WorkerLink, agent: Agent) -> None
     assert link.checkpoint_requested() is None
 
 
+def test_a_request_for_a_step_is_due_after_that_step_and_not_in_the_next_generation(
+    link: WorkerLink, agent: Agent
+) -> None:
+    agent.accept()
+    assert agent.connection is not None
+    wanted = CheckpointRequest(reason="pre-emption", deadline_s=30.0, at_step=5)
+    agent.connection.sendall(encode(to_wire(wanted)))
+    link.step(4)
+    assert link.checkpoint_requested() is None
+    link.step(5)
+    assert link.checkpoint_requested() == wanted
+    agent.connection.sendall(encode(to_wire(CheckpointRequest(reason="again", at_step=9))))
+    assert link.checkpoint_requested(6) is None
+    link.restarted(rank=2, topology_version=8)
+    assert link.checkpoint_requested(9) is None
+
+
 def test_agent_that_talks_nonsense_is_left_and_tried_again(link: WorkerLink, agent: Agent) -> None:
     agent.accept()
     assert agent.connection is not None
@@ -186,6 +203,29 @@ def test_forked_child_does_not_speak_on_its_parents_connection(link: WorkerLink,
     agent.accept()
     assert agent.next()["pid"] == pid
     assert agent.until("step")["step"] == 99
+
+
+def test_own_work_goes_with_the_step_that_it_is_of(link: WorkerLink, agent: Agent) -> None:
+    agent.accept()
+    link.step(0)
+    link.work.done()
+    link.step(1)
+    link.step(2)
+    link.step(3, busy_s=0.25)
+    told = [agent.until("step")["busy_s"] for _ in range(4)]
+    assert (told[0], told[2], told[3]) == (None, None, 0.25)
+    assert told[1] >= 0
+    link.work.done()
+    link.restarted(rank=1, topology_version=8)
+    link.work.done()
+    link.step(0)
+    assert agent.until("step")["busy_s"] is None, "the step before it was in another generation"
+
+
+@pytest.mark.parametrize("wrong", [-0.1, float("nan"), float("inf")])
+def test_own_work_that_is_no_time_is_a_mistake(link: WorkerLink, wrong: float) -> None:
+    with pytest.raises(ValueError, match="busy_s"):
+        link.step(1, busy_s=wrong)
 
 
 def test_mistakes_of_the_script_are_told(link: WorkerLink) -> None:

@@ -27,6 +27,7 @@ from worker_link.messages import (
 EVERY: list[Message] = [
     Hello(rank=3, pid=9, token="t", topology_version=2),
     Step(step=5, phase=StepPhase.STARTED, at_monotonic_s=1.5),
+    Step(step=5, at_monotonic_s=1.5, busy_s=0.25),
     CheckpointSaved(step=5, path="/x", kind="data"),
     RankLabels(labels={"dp": "0"}),
     RestartRequest(mode=RestartMode.JOB, reason="r"),
@@ -51,6 +52,7 @@ def test_wire_and_back(message: Message) -> None:
         ({"type": "hello", "rank": 0}, "hello.pid"),
         ({"type": "step", "step": 2**63, "at_monotonic_s": 1}, "step.step"),
         ({"type": "step", "step": 1, "at_monotonic_s": float("inf")}, "step.at_monotonic_s"),
+        ({"type": "step", "step": 1, "at_monotonic_s": 1, "busy_s": -1}, "step.busy_s"),
         ({"type": "step", "step": 1, "phase": ["x"], "at_monotonic_s": 1}, "step.phase"),
         ({"type": "checkpoint_saved", "step": 1, "path": "x" * 4097}, "checkpoint_saved.path"),
         ({"type": "rank_labels", "labels": {"dp": 1}}, "rank_labels.labels"),

@@ -42,10 +42,11 @@ def demo(
     ] = False,
     data_dir: Annotated[Path, typer.Option(help="Folder for the runs; the last five stay.")] = _DEFAULTS.data_dir,
 ) -> None:
-    """Train on two nodes and one in reserve, break it four ways, and show what each recovery cost.
+    """Train on two nodes and one in reserve, break it in many ways, and show what each recovery cost.
 
     Real processes: nats-server, Valkey, the services, three `phalanx run` agents with two ranks each, a small
-    transformer on real words. The final weights are compared with those of a run without faults.
+    transformer on real words. Three jobs: one whose ranks all get new processes after each fault, one that restarts
+    in place, one with a bug. The final weights are compared with those of a run without faults.
 
     Exit code 0 only if everything held; 1 if not; 2 for options that make no sense; 69 if the servers do not start.
     """

@@ -29,10 +29,11 @@ class Place:
 class Agents:
     """The agents of one job; all are ended with the block, however it is left."""
 
-    def __init__(self, place: Place, script: tuple[str, ...], *, spares: int) -> None:
+    def __init__(self, place: Place, script: tuple[str, ...], *, spares: int, log_rules: Path | None = None) -> None:
         self._place = place
         self._script = script
         self._spares = spares
+        self._log_rules = () if log_rules is None else ("--log-rules", str(log_rules))
         self.processes: dict[str, GuardedProcess] = {}
 
     def __enter__(self) -> Agents:
@@ -54,7 +55,9 @@ class Agents:
             *("--cluster", place.cluster, "--nats-url", place.nats_url),
             *("--data-dir", str(place.folder / node_id), "--log-dir", str(place.folder / node_id / "ranks")),
             *("--redirects", "3"),
-            *("-m", "phalanx_cli.demo.train", *self._script),
+            *self._log_rules,
+            "-m",
+            *self._script,
         )
         spec = ProcessSpec(
             name=node_id,

@@ -21,42 +21,56 @@ class Injection:
 
     fault: Fault
     sentence: str
-    target: str
+    node_id: str
+    rank: int | None
+    """Whom it hit; None: a whole node."""
 
 
 def inject(fault: Fault, story: JobStory, faults_dir: Path) -> Injection:
-    """Hit rank 3, the node of the highest node_rank, or make rank 1 fail once.
+    """Hit a rank of the last node, that node itself, or make a rank of the first node fail once.
 
     Raises:
         InjectionFailed: the process to be hit is not known or has ended.
     """
+    rank: int | None
     match fault:
-        case Fault.KILL_RANK:
+        case Fault.KILL_RANK | Fault.KILL_IN_PLACE:
             rank = WORLD_SIZE - 1
-            pid = story.pid_of(rank)
+            node_id, pid = _signal_rank(story, rank, signal.SIGKILL)
+            what = f"kill -9 of rank {rank} on {node_id} (pid {pid})"
+        case Fault.STOP_RANK:
+            rank = WORLD_SIZE - 2
+            node_id, pid = _signal_rank(story, rank, signal.SIGSTOP)
+            what = f"SIGSTOP of rank {rank} on {node_id} (pid {pid})"
+        case Fault.NAN_LOSS:
+            rank = 0
             node_id, _ = story.holder(rank)
-            _kill(pid, f"rank {rank} on {node_id}")
-            return Injection(fault=fault, sentence=f"kill -9 of rank {rank} on {node_id} (pid {pid})", target=node_id)
+            (faults_dir / f"nan_rank_{rank}").touch()
+            what = f"rank {rank} on {node_id} prints a loss of NaN once, in its next step"
         case Fault.KILL_NODE:
-            node_id = story.rank_table[-1]
-            pid = story.nodes[node_id].agent_pid
-            _kill(pid, f"the agent of {node_id}")
-            return Injection(fault=fault, sentence=f"kill -9 of the agent of {node_id} (pid {pid})", target=node_id)
-        case Fault.EXCEPTION:
+            rank, node_id = None, story.rank_table[-1]
+            pid = _signal(story.nodes[node_id].agent_pid, f"the agent of {node_id}", signal.SIGKILL)
+            what = f"kill -9 of the agent of {node_id} (pid {pid})"
+        case Fault.EXCEPTION | Fault.RAISE_IN_PLACE:
             rank = 1
-            (faults_dir / f"fail_rank_{rank}").touch()
             node_id, _ = story.holder(rank)
-            return Injection(
-                fault=fault, sentence=f"rank {rank} on {node_id} raises OSError once, in its next step", target=node_id
-            )
+            (faults_dir / f"fail_rank_{rank}").touch()
+            what = f"rank {rank} on {node_id} raises OSError once, in its next step"
         case Fault.BUG:
-            raise InjectionFailed("the bug is in the second job's arguments from its start")
+            raise InjectionFailed("the bug is in its job's arguments from the start")
+    return Injection(fault=fault, sentence=what, node_id=node_id, rank=rank)
 
 
-def _kill(pid: int | None, what: str) -> None:
+def _signal_rank(story: JobStory, rank: int, number: signal.Signals) -> tuple[str, int]:
+    node_id, _ = story.holder(rank)
+    return node_id, _signal(story.pid_of(rank), f"rank {rank} on {node_id}", number)
+
+
+def _signal(pid: int | None, what: str, number: signal.Signals) -> int:
     if not pid:
         raise InjectionFailed(f"the process of {what} is not known")
     try:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
     except ProcessLookupError:
         raise InjectionFailed(f"{what} (pid {pid}) has ended already") from None
+    return pid

@@ -9,7 +9,8 @@ from datetime import datetime
 from fault_contracts.faults import Attribution, FaultClassified
 from fault_contracts.recovery import JobOutcome, PhaseTimes, RecoveryLevel
 from phalanx_cli.demo.inject import Injection
-from phalanx_cli.demo.scenario import TRUTHS, Fault
+from phalanx_cli.demo.processes import Lives, replaced_ranks
+from phalanx_cli.demo.scenario import TRUTHS, WORLD_SIZE, Fault
 from phalanx_cli.demo.story import IncidentStory, JobStory
 
 SUCCEEDED = "exit code 0"
@@ -19,15 +20,24 @@ KILLED = "SIGKILL"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultResult:
-    """One injected fault and what came of it. `problems` is empty when it went as it has to."""
+    """One injected fault and what came of it. `problems` is empty when it went as it has to.
+
+    Attributes:
+        suspect: whom the verdict blames, or the incident when there is no verdict that names anybody.
+        injected_to_seen_s: from the injection to the opened incident.
+        replaced: ranks with another process than before; None is unknown.
+    """
 
     fault: Fault
     injected: str
     truth: str
     verdict: str
+    suspect: str
     reasons: tuple[str, ...]
     phases: PhaseTimes
+    injected_to_seen_s: float | None
     injected_to_resumed_s: float | None
+    replaced: frozenset[int] | None
     outcome: str
     problems: tuple[str, ...]
 
@@ -41,39 +51,47 @@ class Injected:
     incidents_before: int
 
 
-def judge_recovery(story: JobStory, injected: Injected) -> FaultResult:
-    """A fault that must be recovered from, once, with the right verdict."""
-    fault = injected.injection.fault
+def judge_recovery(story: JobStory, injected: Injected, lives: Lives) -> FaultResult:
+    """A fault that must be recovered from, once, with the right verdict on the right suspect."""
+    injection = injected.injection
     incident = _incident(story, injected.incidents_before)
     if incident is None:
-        return _missing(fault, injected.injection.sentence, "no incident was opened")
+        return _missing(injection.fault, injection.sentence, "no incident was opened")
     problems = []
-    closed = incident.closed
+    closed, resumed = incident.closed, incident.resumed
     if closed is None or closed.outcome != "recovered":
         problems.append(f"the incident is {'still open' if closed is None else closed.outcome}, not recovered")
+    replaced = None
+    if resumed is not None:
+        versions = incident.opened.topology_version, resumed.topology_version
+        replaced = replaced_ranks(lives, *versions, world_size=WORLD_SIZE)
+        problems += _wrong_processes(injection.fault, replaced)
     verdict = story.verdict_of(incident)
-    problems += _wrong_verdict(fault, verdict)
-    resumed_s = None if incident.resumed is None else (incident.resumed.resumed_at - injected.at).total_seconds()
+    problems += _wrong_verdict(injection.fault, verdict)
+    problems += _wrong_suspect(injection, incident, verdict)
     return FaultResult(
-        fault=fault,
-        injected=injected.injection.sentence,
-        truth=truth_words(fault),
+        fault=injection.fault,
+        injected=injection.sentence,
+        truth=truth_words(injection.fault),
         verdict=_verdict_words(verdict),
+        suspect=_suspect_words(*_suspect(incident, verdict)),
         reasons=_reasons(verdict),
         phases=closed.phases if closed else PhaseTimes(),
-        injected_to_resumed_s=resumed_s,
+        injected_to_seen_s=(incident.opened.opened_at - injected.at).total_seconds(),
+        injected_to_resumed_s=None if resumed is None else (resumed.resumed_at - injected.at).total_seconds(),
+        replaced=replaced,
         outcome="still open" if closed is None else closed.outcome,
         problems=tuple(problems),
     )
 
 
-def judge_bug(story: JobStory, sentence: str) -> FaultResult:
+def judge_bug(story: JobStory, injection: Injection) -> FaultResult:
     """The bug: one retry, then the end with a verdict of the user's fault and no further start."""
     if not story.incidents:
-        return _missing(Fault.BUG, sentence, "no incident was opened")
+        return _missing(Fault.BUG, injection.sentence, "no incident was opened")
     last = story.incidents[-1]
     verdict = story.verdict_of(last)
-    problems = _wrong_verdict(Fault.BUG, verdict)
+    problems = _wrong_verdict(Fault.BUG, verdict) + _wrong_suspect(injection, last, verdict)
     ended = story.ended
     if ended is None or ended.outcome is not JobOutcome.FAILED_USER:
         problems.append(f"the job is {'not ended' if ended is None else ended.outcome}, not failed_user")
@@ -84,12 +102,15 @@ def judge_bug(story: JobStory, sentence: str) -> FaultResult:
         problems.append("a restart was planned after the verdict")
     return FaultResult(
         fault=Fault.BUG,
-        injected=sentence,
+        injected=injection.sentence,
         truth=truth_words(Fault.BUG),
         verdict=_verdict_words(verdict),
+        suspect=_suspect_words(*_suspect(last, verdict)),
         reasons=_reasons(verdict),
         phases=last.closed.phases if last.closed else PhaseTimes(),
+        injected_to_seen_s=None,
         injected_to_resumed_s=None,
+        replaced=None,
         outcome="not ended" if ended is None else str(ended.outcome),
         problems=tuple(problems),
     )
@@ -127,9 +148,12 @@ def _missing(fault: Fault, sentence: str, problem: str) -> FaultResult:
         injected=sentence,
         truth=truth_words(fault),
         verdict="none",
+        suspect="nobody",
         reasons=(),
         phases=PhaseTimes(),
+        injected_to_seen_s=None,
         injected_to_resumed_s=None,
+        replaced=None,
         outcome="none",
         problems=(problem,),
     )
@@ -143,7 +167,46 @@ def _wrong_verdict(fault: Fault, verdict: FaultClassified | None) -> list[str]:
         return [f"the verdict is {_verdict_words(verdict)}, the truth is {truth_words(fault)}"]
     if verdict.attribution is not Attribution.UNKNOWN and not verdict.reasons:
         return ["the verdict gives no reason"]
+    if not any(truth.evidence in reason for reason in _reasons(verdict)):
+        return [f"no reason of the verdict names {truth.evidence}"]
     return []
+
+
+def _wrong_suspect(injection: Injection, incident: IncidentStory, verdict: FaultClassified | None) -> list[str]:
+    found = _suspect(incident, verdict)
+    if found == (injection.node_id, injection.rank):
+        return []
+    truth = _suspect_words(injection.node_id, injection.rank)
+    return [f"the suspect is {_suspect_words(*found)}, the fault was injected into {truth}"]
+
+
+def _wrong_processes(fault: Fault, replaced: frozenset[int] | None) -> list[str]:
+    wanted = TRUTHS[fault].replaced
+    if replaced == wanted:
+        return []
+    return [f"new processes: {ranks_words(replaced)}; there should be new ones for {ranks_words(wanted)}"]
+
+
+def ranks_words(ranks: frozenset[int] | None) -> str:
+    """A set of ranks for people."""
+    if ranks is None:
+        return "unknown"
+    if len(ranks) == WORLD_SIZE:
+        return "all"
+    return ", ".join(f"rank {rank}" for rank in sorted(ranks)) or "none"
+
+
+def _suspect(incident: IncidentStory, verdict: FaultClassified | None) -> tuple[str, int | None]:
+    """Node and rank; an empty node when nobody is named."""
+    if verdict is not None and verdict.culprit.node_id:
+        return verdict.culprit.node_id, verdict.culprit.rank
+    return incident.opened.node_id, incident.opened.rank
+
+
+def _suspect_words(node_id: str, rank: int | None) -> str:
+    if not node_id:
+        return "nobody"
+    return node_id if rank is None else f"rank {rank}, {node_id}"
 
 
 def _verdict_words(verdict: FaultClassified | None) -> str:

@@ -11,11 +11,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from phalanx_cli.demo.judgement import FaultResult
+from phalanx_cli.demo.judgement import FaultResult, ranks_words
 from phalanx_cli.demo.weights import WeightsVerdict
 
 PHASES = ("detect_s", "stop_s", "plan_s", "start_s", "first_step_s", "total_s")
 _HEADS = ("detect", "stop", "plan", "start", "1st step", "total")
+# Two lines, so that the table fits eighty columns.
+_LAST_HEADS = ("since\nfault", "steps\nlost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +25,8 @@ class Report:
     """Everything the demo found."""
 
     faults: tuple[FaultResult, ...]
-    weights: WeightsVerdict | None
-    """None when no fault was chosen that a job recovers from."""
+    weights: tuple[WeightsVerdict, ...]
+    """One for each job that comes to its end; empty when none was chosen."""
     problems: tuple[str, ...]
     """Of the run as a whole; each fault has its own."""
     took_s: float
@@ -33,7 +35,7 @@ class Report:
     @property
     def held(self) -> bool:
         """Whether everything went as it has to."""
-        weights_hold = self.weights is None or self.weights.identical is True
+        weights_hold = all(weights.identical is True for weights in self.weights)
         return weights_hold and not self.problems and not any(result.problems for result in self.faults)
 
 
@@ -46,7 +48,7 @@ def phase_table(results: tuple[FaultResult, ...]) -> Table:
     """What each phase cost, from the planner's journal."""
     table = _table("What each recovery cost, in milliseconds")
     table.add_column("fault", no_wrap=True)
-    for head in (*_HEADS, "since fault", "steps lost"):
+    for head in (*_HEADS, *_LAST_HEADS):
         table.add_column(head, justify="right")
     for result in results:
         phases = result.phases
@@ -60,26 +62,41 @@ def phase_table(results: tuple[FaultResult, ...]) -> Table:
 
 
 def verdict_table(results: tuple[FaultResult, ...]) -> Table:
-    """What was judged, beside what was injected."""
-    table = _table("Verdict against injected truth")
-    for head in ("fault", "verdict", "truth", "right", "outcome"):
+    """When each fault was seen, who was blamed for it and how it ended, held against what was injected."""
+    table = _table("Found, against what was injected (seen: ms after it)", gap=0)
+    table.add_column("fault", no_wrap=True)
+    table.add_column("seen", justify="right")
+    for head in ("suspect", "verdict", "right", "outcome"):
         table.add_column(head)
     for result in results:
-        right = not any("verdict" in problem for problem in result.problems)
-        table.add_row(str(result.fault), result.verdict, result.truth, "yes" if right else "no", result.outcome)
+        wrong = any(word in problem for problem in result.problems for word in ("verdict", "suspect"))
+        table.add_row(
+            str(result.fault),
+            milliseconds(result.injected_to_seen_s),
+            result.suspect,
+            result.verdict,
+            "no" if wrong else "yes",
+            result.outcome,
+        )
     return table
 
 
-def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+def _table(title: str, *, gap: int = 1) -> Table:
+    """A gap of 0 still leaves one space between columns."""
+    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0))
 
 
 def render(report: Report) -> RenderableType:
     """The whole end for a terminal or a file."""
     parts: list[RenderableType] = [Text(), phase_table(report.faults), Text(), verdict_table(report.faults), Text()]
-    if report.weights is not None:
-        answer = {True: "yes", False: "no", None: "unknown"}[report.weights.identical]
-        parts.append(Text(f"weights identical to the unfailed run: {answer} ({report.weights.sentence})"))
+    told = [
+        f"{result.fault}: {ranks_words(result.replaced)}" for result in report.faults if result.replaced is not None
+    ]
+    if told:
+        parts.append(Text(f"ranks with a new process after {'; '.join(told)}"))
+    for weights in report.weights:
+        answer = {True: "yes", False: "no", None: "unknown"}[weights.identical]
+        parts.append(Text(f"{weights.job}: weights identical to the unfailed run: {answer} ({weights.sentence})"))
     problems = (*report.problems, *(f"{r.fault}: {problem}" for r in report.faults for problem in r.problems))
     parts.extend(Text(f"did not hold: {problem}", style="red") for problem in problems)
     parts.append(Text(f"logs: {report.logs}"))
@@ -95,19 +112,25 @@ def as_json(report: Report) -> str:
             "held": report.held,
             "took_s": round(report.took_s, 3),
             "logs": str(report.logs),
-            "weights_identical": None if report.weights is None else report.weights.identical,
-            "weights_sha256": None if report.weights is None else report.weights.digest,
+            "weights_identical": _all_identical(report.weights),
+            "weights": [
+                {"job": weights.job, "identical": weights.identical, "sha256": weights.digest}
+                for weights in report.weights
+            ],
             "problems": list(report.problems),
             "faults": [
                 {
                     "fault": str(result.fault),
                     "injected": result.injected,
+                    "suspect": result.suspect,
                     "verdict": result.verdict,
                     "truth": result.truth,
                     "reasons": list(result.reasons),
                     "outcome": result.outcome,
                     "phases": result.phases.model_dump(mode="json"),
+                    "injected_to_seen_s": result.injected_to_seen_s,
                     "injected_to_resumed_s": result.injected_to_resumed_s,
+                    "ranks_replaced": None if result.replaced is None else sorted(result.replaced),
                     "problems": list(result.problems),
                 }
                 for result in report.faults
@@ -115,3 +138,11 @@ def as_json(report: Report) -> str:
         },
         indent=2,
     )
+
+
+def _all_identical(weights: tuple[WeightsVerdict, ...]) -> bool | None:
+    """False before unknown before true."""
+    answers = {one.identical for one in weights}
+    if False in answers:
+        return False
+    return None if None in answers or not answers else True

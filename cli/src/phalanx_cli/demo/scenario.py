@@ -17,12 +17,31 @@ STEPS_PER_FAULT_MIN = 60
 second: 20 steps and 50 at most, at the pace below."""
 
 
+LOSS_RULE = "loss-is-not-finite"
+"""Of log_rules.yaml, which the first job runs with."""
+
+
+class Act(StrEnum):
+    """The demo's jobs. Each fault belongs to one of them."""
+
+    RESTARTS = "restarts"
+    """New processes for all ranks, from the last whole checkpoint."""
+    IN_PLACE = "in-place"
+    """The same training as a re-executable block: processes stay where they can."""
+    BUG = "bug"
+    """What no restart helps."""
+
+
 class Fault(StrEnum):
     """What can be injected, in the order in which the demo does it."""
 
     KILL_RANK = "kill-rank"
+    STOP_RANK = "stop-rank"
+    NAN_LOSS = "nan-loss"
     KILL_NODE = "kill-node"
     EXCEPTION = "exception"
+    RAISE_IN_PLACE = "raise-in-place"
+    KILL_IN_PLACE = "kill-in-place"
     BUG = "bug"
 
 
@@ -32,36 +51,65 @@ class Truth:
 
     Attributes:
         done: the injection, for people.
+        act: the job that it is injected into.
         attribution: whose fault it is; unknown where the evidence cannot tell yet.
         causes: slugs of docs/causes.md that fit.
-        passes: whether a retry helps.
+        evidence: what a reason of the verdict has to name.
+        replaced: the ranks that have to have another process afterwards, and no others.
     """
 
     done: str
+    act: Act
     attribution: Attribution
     causes: tuple[str, ...]
-    passes: bool
+    evidence: str = ""
+    replaced: frozenset[int] = frozenset(range(WORLD_SIZE))
 
 
 TRUTHS: dict[Fault, Truth] = {
     Fault.KILL_RANK: Truth(
-        done="kill -9 of a rank", attribution=Attribution.PLATFORM, causes=("process_killed",), passes=True
+        done="kill -9 of a rank", act=Act.RESTARTS, attribution=Attribution.PLATFORM, causes=("process_killed",)
+    ),
+    Fault.STOP_RANK: Truth(
+        done="SIGSTOP of a rank", act=Act.RESTARTS, attribution=Attribution.PLATFORM, causes=("process_stopped",)
+    ),
+    Fault.NAN_LOSS: Truth(
+        # A NaN can come from the data, the model or a sick device; the rule is what is known.
+        done="a loss that is NaN, printed once",
+        act=Act.RESTARTS,
+        attribution=Attribution.UNKNOWN,
+        causes=("log_rule",),
+        evidence=LOSS_RULE,
     ),
     Fault.KILL_NODE: Truth(
-        done="kill -9 of a node's agent", attribution=Attribution.PLATFORM, causes=("agent_lost",), passes=True
+        done="kill -9 of a node's agent", act=Act.RESTARTS, attribution=Attribution.PLATFORM, causes=("agent_lost",)
     ),
     Fault.EXCEPTION: Truth(
         # Nobody can tell a passing exception from a bug at its first sight; what counts is that the job goes on.
         done="an exception that passes on retry",
+        act=Act.RESTARTS,
         attribution=Attribution.UNKNOWN,
         causes=("python_exception",),
-        passes=True,
+    ),
+    Fault.RAISE_IN_PLACE: Truth(
+        done="an exception inside a re-executable block",
+        act=Act.IN_PLACE,
+        attribution=Attribution.UNKNOWN,
+        causes=("python_exception",),
+        replaced=frozenset(),
+    ),
+    Fault.KILL_IN_PLACE: Truth(
+        done="kill -9 of a rank inside a re-executable block",
+        act=Act.IN_PLACE,
+        attribution=Attribution.PLATFORM,
+        causes=("process_killed",),
+        replaced=frozenset({WORLD_SIZE - 1}),
     ),
     Fault.BUG: Truth(
         done="a bug that does not pass on retry",
+        act=Act.BUG,
         attribution=Attribution.USER,
         causes=("repeated_exception",),
-        passes=False,
     ),
 }
 
@@ -74,7 +122,7 @@ class BadOptions(ValueError):
 class Options:
     """What the user chose."""
 
-    steps: int = 240
+    steps: int = 360
     faults: tuple[Fault, ...] = tuple(Fault)
     seed: int = 1
     step_s: float = 0.02
@@ -84,14 +132,17 @@ class Options:
     keep: bool = False
     as_json: bool = False
 
-    @property
-    def recoverable(self) -> tuple[Fault, ...]:
-        """The faults of the first job, which must come through them all."""
-        return tuple(fault for fault in self.faults if TRUTHS[fault].passes)
+    def faults_of(self, act: Act) -> tuple[Fault, ...]:
+        """The chosen faults of one of the jobs, in order."""
+        return tuple(fault for fault in self.faults if TRUTHS[fault].act is act)
+
+    def steps_of(self, act: Act) -> int:
+        """How long a job is; the second is as short as its faults allow."""
+        return _steps_needed(self.faults_of(act)) if act is Act.IN_PLACE else self.steps
 
     @property
     def bug_at_step(self) -> int:
-        """Where the second job's bug sits: after its first checkpoint, so that the retry starts from one."""
+        """Where the last job's bug sits: after its first checkpoint, so that the retry starts from one."""
         return self.checkpoint_every + self.checkpoint_every // 2
 
 
@@ -116,8 +167,12 @@ def check(options: Options) -> None:
     Raises:
         BadOptions: too few steps for the chosen faults.
     """
-    needed = STEPS_PER_FAULT_MIN * (len(options.recoverable) + 1)
+    needed = _steps_needed(options.faults_of(Act.RESTARTS))
     if options.steps < needed:
         raise BadOptions(f"--steps {options.steps} is too short for these faults; at least {needed} are needed")
     if options.steps > 100_000:
         raise BadOptions("--steps takes at most 100000")
+
+
+def _steps_needed(faults: tuple[Fault, ...]) -> int:
+    return STEPS_PER_FAULT_MIN * (len(faults) + 1)

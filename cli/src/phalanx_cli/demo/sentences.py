@@ -7,6 +7,7 @@ import signal
 from fault_contracts.agent import CommandRefused, ExitStatus, OomKill, WorkerExited, WorkersStopped
 from fault_contracts.faults import FaultClassified
 from fault_contracts.payload import Payload
+from fault_contracts.rank_faults import RanksFaulted
 from fault_contracts.recovery import (
     GangFormed,
     IncidentClosed,
@@ -29,6 +30,8 @@ def sentence(event: Payload, *, ranks_per_node: int) -> tuple[str, str] | None:
             return "gang", _gang(event, ranks_per_node)
         case WorkerExited():
             return "signal", _exited(event)
+        case RanksFaulted():
+            return "signal", _faulted(event)
         case NodeLost():
             return "signal", f"{event.node_id} is lost: {event.reason.sentence}"
         case IncidentOpened():
@@ -73,11 +76,18 @@ def _gang(event: GangFormed, ranks_per_node: int) -> str:
 
 
 def _exited(event: WorkerExited) -> str:
-    what = f"rank {event.exit.rank} on {event.node_id} ended with {ending(event.exit)}"
+    who = f"rank {event.exit.rank} on {event.node_id}"
+    what = f"{who} gave up and its process lives" if event.process_alive else f"{who} ended with {ending(event.exit)}"
     if event.error is None:
         return what
     first_line = event.error.message.partition("\n")[0]
     return f"{what}: {event.error.type}: {_short(first_line)}"
+
+
+def _faulted(event: RanksFaulted) -> str:
+    ranks = ", ".join(str(suspect.rank) for suspect in event.suspects)
+    who = f"rank {ranks} on {event.node_id}" if ranks else f"nobody alone on {event.node_id}"
+    return f"{who} cannot go on ({event.rule_id}): {_short(event.reason)}"
 
 
 def _short(text: str) -> str:
@@ -94,7 +104,11 @@ def _plan(event: RecoveryPlanned) -> str:
         return f"no further restart: {why}"
     start = "from the beginning" if event.checkpoint_step is None else f"from step {event.checkpoint_step}"
     moves = "".join(f", {row.node_id} takes node_rank {row.node_rank}" for row in event.moves)
-    return f"restart {start}{moves}; {event.restarts_left} restarts left ({why})"
+    in_place = ""
+    if event.level is RecoveryLevel.IN_PROCESS:
+        new = ", ".join(str(rank) for rank in event.ranks_replaced)
+        in_place = f" in place, {f'a new process for rank {new} alone' if new else 'every process goes on'},"
+    return f"restart{in_place} {start}{moves}; {event.restarts_left} restarts left ({why})"
 
 
 def _resumed(event: TrainingResumed) -> str:

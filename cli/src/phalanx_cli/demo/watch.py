@@ -22,6 +22,7 @@ from fault_contracts.agent import (
 from fault_contracts.dead_letter import DeadLettered
 from fault_contracts.faults import FaultClassified
 from fault_contracts.payload import Payload
+from fault_contracts.rank_faults import RanksFaulted
 from fault_contracts.recovery import (
     GangFormed,
     IncidentClosed,
@@ -38,6 +39,7 @@ from service_kit.ports import Bus, Delivery, Subscription
 WATCHED: tuple[type[Payload], ...] = (
     AgentReported,
     WorkerExited,
+    RanksFaulted,
     WorkersStopped,
     WorkersStarted,
     WorkersCompleted,

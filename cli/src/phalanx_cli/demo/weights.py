@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,30 +13,45 @@ from pathlib import Path
 class WeightsVerdict:
     """The answer and the sentence for it. `identical` is None when a run left no result: unknown is not yes."""
 
+    job: str
     identical: bool | None
     sentence: str
     digest: str = ""
 
 
-def compare(unfailed: Path, failed: Path, *, world_size: int, steps: int) -> WeightsVerdict:
-    """Compare the results of all ranks of both runs."""
+def write_result(work: Path, weights: bytes, *, rank: int, step: int) -> str:
+    """Every rank writes its own, so that ranks that drifted apart would show. Returns the digest."""
+    path = _path(work, rank, step)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256(weights).hexdigest()
+    partial = path.with_suffix(f".partial{os.getpid()}")
+    partial.write_text(json.dumps({"rank": rank, "step": step, "weights_sha256": digest}), encoding="utf-8")
+    partial.rename(path)
+    return digest
+
+
+def compare(unfailed: Path, failed: Path, *, job: str, world_size: int, step: int) -> WeightsVerdict:
+    """Compare the results of all ranks of both runs at a step; the folders are those that the runs worked in."""
     found: dict[str, set[str]] = {}
-    for name, folder in (("unfailed run", unfailed), ("run with faults", failed)):
+    for name, work in (("unfailed run", unfailed), ("run with faults", failed)):
         try:
-            results = [_read(folder, rank) for rank in range(world_size)]
+            found[name] = {_read(work, rank, step) for rank in range(world_size)}
         except (OSError, ValueError, KeyError) as error:
-            return WeightsVerdict(identical=None, sentence=f"the {name} left no complete result: {error}")
-        if any(done != steps for _, done in results):
-            return WeightsVerdict(identical=None, sentence=f"the {name} did not reach step {steps}")
-        found[name] = {digest for digest, _ in results}
+            sentence = f"the {name} left no complete result of step {step}: {error}"
+            return WeightsVerdict(job=job, identical=None, sentence=sentence)
         if len(found[name]) > 1:
-            return WeightsVerdict(identical=False, sentence=f"the ranks of the {name} ended with different weights")
+            sentence = f"the ranks of the {name} have different weights at step {step}"
+            return WeightsVerdict(job=job, identical=False, sentence=sentence)
     ours, theirs = (digests.pop() for digests in found.values())
     if ours != theirs:
-        return WeightsVerdict(identical=False, sentence=f"sha256 {theirs[:16]} instead of {ours[:16]}")
-    return WeightsVerdict(identical=True, sentence=f"sha256 {ours[:16]} on all ranks of both runs", digest=ours)
+        return WeightsVerdict(job=job, identical=False, sentence=f"sha256 {theirs[:16]} instead of {ours[:16]}")
+    sentence = f"sha256 {ours[:16]} on all ranks of both runs"
+    return WeightsVerdict(job=job, identical=True, sentence=sentence, digest=ours)
 
 
-def _read(folder: Path, rank: int) -> tuple[str, int]:
-    result = json.loads((folder / f"rank_{rank}.json").read_text(encoding="utf-8"))
-    return str(result["weights_sha256"]), int(result["steps"])
+def _path(work: Path, rank: int, step: int) -> Path:
+    return work / f"result_{step}" / f"rank_{rank}.json"
+
+
+def _read(work: Path, rank: int, step: int) -> str:
+    return str(json.loads(_path(work, rank, step).read_text(encoding="utf-8"))["weights_sha256"])

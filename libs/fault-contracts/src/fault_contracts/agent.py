@@ -202,7 +202,7 @@ class CommandRefused(Payload):
     operation_id: Name
     topology_version: int = Field(ge=0)
     code: Name
-    """expired | stale | illegal_transition | table_gap | start_failed."""
+    """expired | stale | illegal_transition | table_gap | start_failed | too_late | no_worker_link | other_version."""
     message: Sentence
 
 

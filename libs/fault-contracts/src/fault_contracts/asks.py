@@ -20,7 +20,7 @@ class AskSpec:
 
     what: str
     key: str
-    asker: str
+    askers: tuple[str, ...]
     answerer: str
     summary: str
     question: dict[str, str]
@@ -35,7 +35,7 @@ ASKS: tuple[AskSpec, ...] = (
     AskSpec(
         what="ping",
         key="node_id",
-        asker="recovery-planner",
+        askers=("recovery-planner",),
         answerer="node-agent",
         summary="Is the agent of this node there? No responders: nobody listens, the agent is gone.",
         question={},
@@ -48,7 +48,7 @@ ASKS: tuple[AskSpec, ...] = (
     AskSpec(
         what="admission",
         key="job_id",
-        asker="node-agent",
+        askers=("node-agent",),
         answerer="recovery-planner",
         summary="May this agent take part in the job? No answer is not fatal: the planner may start later.",
         question={
@@ -61,9 +61,12 @@ ASKS: tuple[AskSpec, ...] = (
     AskSpec(
         what="planner",
         key="role, always `leader`",
-        asker="recovery-planner",
+        askers=("recovery-planner", "node-agent"),
         answerer="recovery-planner",
-        summary="Does somebody lead? A standby asks each second; no responders: it takes the lead.",
+        summary=(
+            "Does somebody lead? A standby asks each second; no responders: it takes the lead. "
+            "An agent asks when it has heard no command for a while: whether it is alone."
+        ),
         question={},
         answer="instance_id of the planner that leads",
     ),

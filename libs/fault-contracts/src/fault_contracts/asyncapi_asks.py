@@ -52,7 +52,7 @@ def ask_operations(ask: AskSpec) -> list[tuple[str, dict[str, Any]]]:
                 },
             },
         )
-        for who, action in ((ask.asker, "send"), (ask.answerer, "receive"))
+        for who, action in (*((asker, "send") for asker in ask.askers), (ask.answerer, "receive"))
     ]
 
 

@@ -6,7 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fault_contracts import agent, commands, dead_letter, faults, health, rank_faults, recovery
+from fault_contracts import (
+    agent,
+    commands,
+    dead_letter,
+    faults,
+    health,
+    lone_agent,
+    preemption,
+    rank_faults,
+    recovery,
+    step_times,
+)
 from fault_contracts.payload import Payload
 from fault_contracts.subjects import Kind, Subject, pattern
 
@@ -103,6 +114,8 @@ STREAMS: tuple[StreamSpec, ...] = (
 )
 
 _AGENT, _INGEST, _CLASSIFIER, _PLANNER = "node-agent", "health-ingest", "fault-classifier", "recovery-planner"
+_JUDGED = (_CLASSIFIER, _AGENT)
+"""The agent shows the person which of its ranks is slow."""
 
 
 def _evt(
@@ -159,9 +172,13 @@ MESSAGES: tuple[MessageSpec, ...] = (
     _from_agent(agent.StepReported, "step_reported", _PLANNER),
     _from_agent(agent.CheckpointReported, "checkpoint_reported", _PLANNER),
     _from_agent(agent.RankLabelsReported, "rank_labels_reported", _PLANNER),
+    _from_agent(preemption.PreemptionNoticed, "preemption_noticed", _PLANNER),
+    _from_agent(lone_agent.AgentActedAlone, "acted_alone", _PLANNER),
+    # Core NATS only: an old window says nothing about now.
+    _evt(step_times.StepTimesReported, "pace", "step_times", "node_id", _AGENT, (_INGEST,), None),
     _evt(health.SignalObserved, "health", "signal_observed", "node_id", _AGENT, (_INGEST,), Stream.HEALTH),
-    _evt(health.ConditionRaised, "health", "condition_raised", "node_id", _INGEST, (_CLASSIFIER,), Stream.HEALTH),
-    _evt(health.ConditionCleared, "health", "condition_cleared", "node_id", _INGEST, (_CLASSIFIER,), Stream.HEALTH),
+    _evt(health.ConditionRaised, "health", "condition_raised", "node_id", _INGEST, _JUDGED, Stream.HEALTH),
+    _evt(health.ConditionCleared, "health", "condition_cleared", "node_id", _INGEST, _JUDGED, Stream.HEALTH),
     _evt(faults.FaultClassified, "fault", "classified", "job_id", _CLASSIFIER, (_PLANNER,), Stream.FAULTS),
     _journal(recovery.GangFormed, "gang_formed", _CLASSIFIER, "console", "cli"),
     _journal(recovery.NodeLost, "node_lost", _CLASSIFIER),
@@ -169,10 +186,11 @@ MESSAGES: tuple[MessageSpec, ...] = (
     _journal(recovery.RecoveryPlanned, "planned"),
     _journal(recovery.TrainingResumed, "training_resumed"),
     _journal(recovery.IncidentClosed, "incident_closed", _CLASSIFIER),
-    _journal(recovery.JobEnded, "job_ended", _CLASSIFIER, "console", "cli"),
+    _journal(recovery.JobEnded, "job_ended", _CLASSIFIER, _INGEST, "console", "cli"),
     _command(commands.StopWorkers, "stop_workers"),
     _command(commands.StartWorkers, "start_workers"),
     _command(commands.EndJob, "end_job"),
+    _command(preemption.RequestCheckpoint, "request_checkpoint"),
     _evt(commands.LeaderEpoch, "leader", "epoch", "role", _PLANNER, (_PLANNER,), Stream.CONTROL),
     MessageSpec(
         model=dead_letter.DeadLettered,

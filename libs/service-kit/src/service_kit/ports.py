@@ -95,7 +95,10 @@ class Bus(Protocol):
     async def listen(
         self, *, messages: Sequence[type[Payload]], handler: Handler, key: str | None = None
     ) -> Subscription:
-        """Plain subscription, at most once: republished commands (on `phx.go...`) and messages that are not stored."""
+        """Plain subscription, at most once: republished commands (`phx.go...`), what is not stored, and events.
+
+        Stored events are heard as they are published, now and then one that the stream refused as a copy.
+        """
         ...
 
     async def last_commands(self, *, key: str, messages: Sequence[type[Payload]]) -> list[Delivery]:

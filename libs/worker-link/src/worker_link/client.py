@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import select
 import socket
 import threading
 import time
@@ -17,6 +18,7 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 
+from worker_link.checkpoint_wish import CheckpointWish
 from worker_link.frames import FrameError, FrameReader, encode
 from worker_link.message_fields import INTEGER_MAX, MessageError
 from worker_link.messages import (
@@ -32,6 +34,7 @@ from worker_link.messages import (
     from_wire,
     to_wire,
 )
+from worker_link.own_work import OwnWork, checked_busy_s
 from worker_link.phases import PhaseStack
 
 QUEUE_MESSAGES_MAX = 256
@@ -59,10 +62,12 @@ class WorkerLink:
         self._queue: deque[bytes] = deque()
         self._labels: Mapping[str, str] = {}
         self._connect_not_before_s = 0.0
-        self._request: CheckpointRequest | None = None
+        self._wish = CheckpointWish()
         self._dropped = 0
         self._last_step: int | None = None
         self._phases = PhaseStack(self._report, lambda: self._topology_version)
+        self.work = OwnWork()
+        """Tells how much of a step is this rank's own work: own_work.py."""
         if socket_path is not None:
             atexit.register(self._flush_at_exit)
             with self._lock:
@@ -98,21 +103,23 @@ class WorkerLink:
         with self._lock:
             self._rank, self._topology_version, self._last_step = rank, topology_version, None
             self._step = None
+            self._wish = CheckpointWish()
+        self.work.reset()
 
     def flush(self) -> None:
         """Send what is queued, for half a second at most."""
         self._flush_at_exit()
 
-    def step(self, step: int) -> None:
-        """Report that a training step is finished.
+    def step(self, step: int, *, busy_s: float | None = None) -> None:
+        """Report that a training step is finished; `busy_s` is this rank's own work in it, else `work` tells it.
 
         Raises:
-            ValueError: a negative step; a mistake in the script, and never caused by the agent.
+            ValueError: a negative step or time; a mistake in the script, and never caused by the agent.
         """
-        self._report_step(step, StepPhase.FINISHED)
+        self._report_step(step, StepPhase.FINISHED, checked_busy_s(busy_s))
 
     def step_started(self, step: int) -> None:
-        """Report that a training step begins; optional."""
+        """Report that a training step begins; optional. What was done since the last one is no work of a step."""
         self._report_step(step, StepPhase.STARTED)
 
     def checkpoint_saved(
@@ -122,10 +129,8 @@ class WorkerLink:
 
         `writers` says how many ranks write a part; without it, whoever has written one in this job so far must confirm.
         """
-        version = self._topology_version
-        self._report(
-            CheckpointSaved(step=step, path=os.fspath(path), kind=kind, writers=writers, topology_version=version)
-        )
+        where, version = os.fspath(path), self._topology_version
+        self._report(CheckpointSaved(step=step, path=where, kind=kind, writers=writers, topology_version=version))
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Declare a long phase, `with link.phase("evaluation"):`; it has its own, longer limits before it is a hang."""
@@ -144,14 +149,17 @@ class WorkerLink:
         """
         self._report(RestartRequest(mode=RestartMode(mode), reason=reason[:1024]))
 
-    def checkpoint_requested(self) -> CheckpointRequest | None:
-        """A wish of the agent for a checkpoint soon, once; None when there is none."""
+    def checkpoint_requested(self, step: int | None = None) -> CheckpointRequest | None:
+        """Ask after each step, on every rank: is a checkpoint wanted now? Once, on all ranks after the same step.
+
+        `step` is the one just finished; without it, the last that was reported. Save, call `checkpoint_saved` and go
+        on: the agent stops the ranks. Costs a microsecond; any thread may ask.
+        """
         if self._path is None:
             return None
         with self._lock:
             self._receive()
-            request, self._request = self._request, None
-            return request
+            return self._wish.due(self._last_step if step is None else step)
 
     def close(self) -> None:
         """Send what is queued, for half a second at most, and end the connection."""
@@ -160,15 +168,20 @@ class WorkerLink:
             self._disconnect()
             self._path = None
 
-    def _report_step(self, step: int, phase: StepPhase) -> None:
+    def _report_step(self, step: int, phase: StepPhase, busy_s: float | None = None) -> None:
         if self._path is None:
             return
         if not 0 <= step <= INTEGER_MAX:
             raise ValueError(f"step {step} is not a whole number from 0 to 2^63-1")
         version, now_s = self._topology_version, time.monotonic()
-        frame = encode(to_wire(Step(step=int(step), phase=phase, at_monotonic_s=now_s, topology_version=version)))
         if phase is StepPhase.FINISHED:
             self._last_step = int(step)
+            measured_s = self.work.finish(now_s)
+            busy_s = measured_s if busy_s is None else busy_s
+        else:
+            self.work.begin(now_s)
+        report = Step(step=int(step), phase=phase, at_monotonic_s=now_s, busy_s=busy_s, topology_version=version)
+        frame = encode(to_wire(report))
         with self._lock:
             self._step = frame
             self._flush()
@@ -231,11 +244,12 @@ class WorkerLink:
             return False
         self._socket = connection
         self._reader = FrameReader()
-        hello = Hello(rank=self._rank, pid=os.getpid(), token=self._token, topology_version=self._topology_version)
-        greeting = encode(to_wire(hello))
+        version = self._topology_version
+        self._unsent = encode(
+            to_wire(Hello(rank=self._rank, pid=self._pid, token=self._token, topology_version=version))
+        )
         if self._labels:
-            greeting += encode(to_wire(RankLabels(labels=self._labels)))
-        self._unsent = greeting
+            self._unsent += encode(to_wire(RankLabels(labels=self._labels)))
         return True
 
     def _disconnect(self) -> None:
@@ -267,7 +281,7 @@ class WorkerLink:
             while (wire := self._reader.next_message()) is not None:
                 message = from_wire(wire)
                 if isinstance(message, CheckpointRequest):
-                    self._request = message
+                    self._wish.receive(message)
         except (BlockingIOError, InterruptedError):
             return
         except (OSError, FrameError, MessageError):  # not an agent we understand: start over with the next report
@@ -282,10 +296,4 @@ class WorkerLink:
                 remaining_s = give_up_at_s - time.monotonic()
                 if remaining_s <= 0:
                     return
-                _wait_writable(self._socket, remaining_s)
-
-
-def _wait_writable(connection: socket.socket, timeout_s: float) -> None:
-    import select
-
-    select.select([], [connection], [], timeout_s)
+                select.select([], [self._socket], [], remaining_s)

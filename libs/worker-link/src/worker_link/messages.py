@@ -55,6 +55,8 @@ class Step:
     step: int
     phase: StepPhase = StepPhase.FINISHED
     at_monotonic_s: float
+    busy_s: float | None = None
+    """The rank's own work in the finished step, without the wait for other ranks; None: not told."""
     topology_version: int = 0
     """The generation it was done in; 0: that of the hello. A restart in place changes it on a living connection."""
 
@@ -97,10 +99,14 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRequest:
-    """The agent asks for a checkpoint soon, for example before a pre-emption. deadline_s counts from receipt."""
+    """The agent asks for a checkpoint, for example before a pre-emption. deadline_s counts from receipt.
+
+    With `at_step` all ranks save after the same step, that one or the next at which they ask; None: at once.
+    """
 
     reason: str
     deadline_s: float | None = None
+    at_step: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +168,7 @@ _READERS: dict[str, Callable[[Fields], Message]] = {
         step=f.integer("step"),
         phase=f.choice("phase", StepPhase, StepPhase.FINISHED),
         at_monotonic_s=f.number("at_monotonic_s"),
+        busy_s=f.number("busy_s") if f.has("busy_s") else None,
         topology_version=f.integer("topology_version", 0),
     ),
     "checkpoint_saved": lambda f: CheckpointSaved(
@@ -175,7 +182,9 @@ _READERS: dict[str, Callable[[Fields], Message]] = {
     "restart_request": lambda f: RestartRequest(mode=f.choice("mode", RestartMode), reason=f.text("reason")),
     "welcome": lambda f: Welcome(topology_version=f.integer("topology_version")),
     "checkpoint_request": lambda f: CheckpointRequest(
-        reason=f.text("reason"), deadline_s=f.number("deadline_s") if f.has("deadline_s") else None
+        reason=f.text("reason"),
+        deadline_s=f.number("deadline_s") if f.has("deadline_s") else None,
+        at_step=f.optional("at_step"),
     ),
     **BLOCK_READERS,
     **PHASE_READERS,

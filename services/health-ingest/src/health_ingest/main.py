@@ -8,11 +8,14 @@ from fault_contracts.agent import WorkerExited
 from fault_contracts.health import SignalObserved
 from fault_contracts.payload import Payload
 from fault_contracts.rank_faults import RanksFaulted
+from fault_contracts.recovery import JobEnded
 from fault_contracts.registry import Bucket
+from fault_contracts.step_times import StepTimesReported
 from health_ingest.adapters.kv_conditions import KvConditions
 from health_ingest.application.advance_condition import AdvanceCondition
 from health_ingest.application.ingest_signal import IngestSignal
 from health_ingest.application.sweep_conditions import SweepConditions
+from health_ingest.application.watch_stragglers import WatchStragglers
 from health_ingest.settings import HealthIngestSettings
 from service_kit.deadlines import Deadlines
 from service_kit.failpoints import Failpoints
@@ -40,6 +43,9 @@ async def wire(service: Service[HealthIngestSettings]) -> None:
         policy=policy,
         rescan_s=settings.rescan_s,
     )
+    stragglers = WatchStragglers(
+        advance=advance, records=records, clock=clock, policy=settings.straggler_policy(), conditions=policy
+    )
     # Deaths of ranks, and what is as grave, have consumers of their own: a storm of signals must not stand before them
     # in the queue. Reclaim: what a killed process had in hand is taken up by its next life at once, not 30 s later.
     sources: dict[str, type[Payload]] = {"exits": WorkerExited, "rank-faults": RanksFaulted, "signals": SignalObserved}
@@ -47,10 +53,13 @@ async def wire(service: Service[HealthIngestSettings]) -> None:
         service.own(
             await service.bus.consume(durable=f"{NAME}-{name}", messages=[message], handler=ingest.handle, reclaim=True)
         )
+    # Heard, not consumed: every replica needs the windows of all nodes, and an old window says nothing about now.
+    service.own(await service.bus.listen(messages=[StepTimesReported, JobEnded], handler=stragglers.heard))
     # Here, because this service is the one that looks at what comes in.
     await service.audit(f"{NAME}-audit")
     service.spawn(sweep.run(), name="sweep conditions")
     service.spawn(sweep.rescan_forever(), name="rescan conditions")
+    service.spawn(stragglers.forever(), name="watch stragglers")
 
 
 def main() -> int:

@@ -7,6 +7,7 @@ from typing import Annotated, Self
 from pydantic import AliasChoices, Field, model_validator
 
 from health_ingest.domain.policy import ConditionPolicy
+from health_ingest.domain.straggler import StragglerPolicy
 from service_kit.failpoints import Failpoints
 from service_kit.settings import BusSettings
 
@@ -38,12 +39,21 @@ class HealthIngestSettings(BusSettings):
         300.0
     )
     """[PHALANX_RESCAN] Seconds between two looks at all records, for alarms of a replica that died."""
+    straggler_ratio: Annotated[
+        float, Field(validation_alias=AliasChoices("PHALANX_STRAGGLER_RATIO", "straggler_ratio"))
+    ] = 1.10
+    """[PHALANX_STRAGGLER_RATIO] A rank's step time over its peers' from which a window is slow. At least 1.05."""
+    straggler_windows: Annotated[
+        int, Field(validation_alias=AliasChoices("PHALANX_STRAGGLER_WINDOWS", "straggler_windows"))
+    ] = 5
+    """[PHALANX_STRAGGLER_WINDOWS] Slow windows that make a straggler, and good ones in a row that end it."""
     failpoint: Annotated[str, Field(validation_alias=AliasChoices("PHALANX_FAILPOINT", "failpoint"))] = ""
     """[PHALANX_FAILPOINT] For tests: `name:n` kills this process the n-th time it gets there. Empty: never."""
 
     @model_validator(mode="after")
     def _usable(self) -> Self:
         self.policy()
+        self.straggler_policy()
         Failpoints(self.failpoint)
         return self
 
@@ -56,3 +66,8 @@ class HealthIngestSettings(BusSettings):
             sample_age_s_max=self.sample_age_s_max,
             forget_after_s=self.forget_after_s,
         )
+
+    def straggler_policy(self) -> StragglerPolicy:
+        """What counts as a slow rank."""
+        windows = self.straggler_windows
+        return StragglerPolicy(slow_ratio=self.straggler_ratio, windows=windows, windows_of=windows + 1)

@@ -22,13 +22,15 @@ from node_agent.adapters.agent_folder import make_log_dir, take_agent_folder
 from node_agent.adapters.announcer import TerminalAnnouncer
 from node_agent.adapters.command_journal import SqliteCommandJournal
 from node_agent.adapters.free_port import ReservedPort
+from node_agent.adapters.grace_options import GraceOptions
 from node_agent.adapters.hang_detection import watch_hangs
 from node_agent.adapters.launch_options import LaunchOptions
 from node_agent.adapters.launch_place import LaunchPlace
 from node_agent.adapters.launcher_flags import check_program, parse_launch
+from node_agent.adapters.leave_signals import leave_on_signals
 from node_agent.adapters.log_watch import log_watch, on_hangup
 from node_agent.adapters.own_address import own_address
-from node_agent.adapters.standby import DEFAULT_PRELOAD
+from node_agent.adapters.prepare_workers import prepare_workers, worker_processes
 from node_agent.adapters.status_api import StatusApi, StatusUnavailable
 from node_agent.adapters.status_options import TOKEN_VARIABLE
 from node_agent.adapters.terminal import Terminal
@@ -39,18 +41,20 @@ from node_agent.application.agent_life import AgentIdentity, AgentLife, JobProgr
 from node_agent.application.attend_job import JobAttendance
 from node_agent.application.block_reports import BlockReports
 from node_agent.application.catch_up import CatchUp
+from node_agent.application.dead_man import DeadMan
 from node_agent.application.end_job import JobEnd
-from node_agent.application.leave_job import Leave
 from node_agent.application.obey_commands import CommandIntake
 from node_agent.application.observe_exits import ExitObserver
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.relay_worker_reports import WorkerReportRelay
 from node_agent.application.report_agent import AgentReporter
 from node_agent.application.report_rank_faults import RankFaultReporter
+from node_agent.application.request_checkpoint import CheckpointAsk
 from node_agent.application.restart_in_place import InPlaceRestart
 from node_agent.application.start_workers import WorkerStart
 from node_agent.application.stop_in_process import InProcessStop
 from node_agent.application.stop_workers import WorkerStop
+from node_agent.application.tell_stragglers import tell_stragglers
 from node_agent.domain.job_end import ExitCode
 from node_agent.domain.worker_env import base_env
 from node_agent.settings import AgentSettings
@@ -107,13 +111,7 @@ async def run_launcher(options: LaunchOptions, settings: AgentSettings, *, job_i
 
 async def _attend(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, stack: AsyncExitStack) -> int:
     clock, announcer, folder = SystemClock(), place.announcer, place.folder
-    processes = ProcessWorkers(
-        clock=clock,
-        terminal=place.terminal,
-        standby=options.standby,
-        preload=(*DEFAULT_PRELOAD, *options.preload),
-        nursery_log=folder.nursery_log,
-    )
+    processes = worker_processes(options, clock=clock, terminal=place.terminal, nursery_log=folder.nursery_log)
     stack.push_async_callback(processes.close)
     life = _life(options, settings, place, clock)
     outbox = Outbox(folder.outbox)
@@ -133,26 +131,27 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     processes.on_exit(ExitObserver(life, outgoing, clock, announcer).on_exit)
     faults = RankFaultReporter(life, outgoing, processes, place.evidence(), clock, announcer)
     stalls = watch_hangs(life, processes, outgoing, faults, relay, clock, announcer, options.detection, stack)
-    leave = Leave(life, processes, announcer, shutdown_timeout_s=options.shutdown_timeout_s)
-    for number in options.signals:
-        asyncio.get_running_loop().add_signal_handler(number, leave.on_signal, number)
+    leave = leave_on_signals(options, life, processes, worker_socket, outgoing, clock, announcer)
     logs = None
     if options.log_rules:
         logs = log_watch(options.log_rules, life, outgoing, faults, relay, clock, announcer)
         processes.on_output(logs.feed)
+        status.describer.log_states = logs.states
         asyncio.get_running_loop().add_signal_handler(SIGHUP, on_hangup(logs.reload.ask, leave.on_signal))
         logs.run(stack)
     # Beside the connection: the import of torch takes seconds, and so may a bus that starts as we do.
-    preparing = asyncio.create_task(_prepare(processes, env, announcer))
+    preparing = asyncio.create_task(prepare_workers(processes, env, announcer))
     stack.callback(preparing.cancel)
     wiring = asyncio.create_task(
-        _control(settings, place, life, processes, worker_socket, blocks, outgoing, status, stack)
+        _control(options.grace, settings, place, life, processes, worker_socket, blocks, outgoing, status, stack)
     )
     if not await _done_before_the_end(wiring, life):
         assert life.exit_code is not None, "ended is set together with the code"
         return int(life.exit_code)
     attendance, bus = wiring.result()
     stalls.attach(bus)
+    relay.step_times.bus = bus
+    stack.push_async_callback((await tell_stragglers(bus, life.identity, announcer)).stop)
     sending = asyncio.create_task(outbox.run(bus))
     try:
         return await attendance.attend()
@@ -179,6 +178,7 @@ async def _done_before_the_end(work: asyncio.Task[tuple[JobAttendance, Bus]], li
 
 
 async def _control(
+    grace: GraceOptions,
     settings: AgentSettings,
     place: LaunchPlace,
     life: AgentLife,
@@ -202,9 +202,11 @@ async def _control(
     stop = WorkerStop(life, processes, port, announcer, InProcessStop(life, processes, worker_socket, announcer))
     start = WorkerStart(life, processes, stop, clock, announcer, InPlaceRestart(life, processes, worker_socket))
     end = JobEnd(life, stop, announcer)
-    intake = CommandIntake(life, journal, start, stop, end, outgoing, clock, announcer)
+    ask = CheckpointAsk(life, worker_socket, announcer)
+    intake = CommandIntake(life, journal, start, stop, end, outgoing, clock, announcer, ask)
     reporter = AgentReporter(life, bus, outgoing, port, clock, heartbeat_s=settings.heartbeat_s)
     blocks.announce = reporter.report
+    dead_man = DeadMan(life, bus, intake, stop, reporter, outgoing, clock, announcer, policy=grace.dead_man)
     attendance = JobAttendance(
         life,
         bus,
@@ -214,6 +216,7 @@ async def _control(
         clock,
         announcer,
         is_connected=lambda: connection.is_connected,
+        beside=(dead_man.forever,),
     )
     connection.on_reconnected(attendance.on_reconnected)
     return attendance, bus
@@ -248,16 +251,9 @@ def _life(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, c
             files=lambda version, local_rank: rank_files(place.log_dir, place.run_id, version, local_rank),
             terminal=options.terminal,
             virtual_local_rank=options.virtual_local_rank,
+            shutdown_signal=options.grace.shutdown_signal,
         ),
     )
-
-
-async def _prepare(processes: ProcessWorkers, env: dict[str, str], announcer: TerminalAnnouncer) -> None:
-    report = await processes.prepare(env)
-    if report.notice:
-        announcer.say(report.notice)
-    elif report.ready:
-        announcer.say(f"workers will be forked from a prepared process (ready after {report.took_s:.1f} s)")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -7,18 +7,20 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from signal import SIGTERM, Signals
+from signal import SIGTERM, SIGUSR1, Signals
 from typing import Any
 
 from fault_contracts.agent import JobSpec
 from fault_contracts.commands import CheckpointRef, Command, EndJob, StartWorkers, StopWorkers
 from fault_contracts.envelope import Envelope, seal
 from fault_contracts.payload import Fence, Payload, Reason
+from fault_contracts.preemption import RequestCheckpoint
 from fault_contracts.recovery import JobOutcome, NodeAssignment, RecoveryLevel
 from node_agent.adapters.command_journal import SqliteCommandJournal
 from node_agent.application.agent_life import AgentIdentity, AgentLife, JobProgram
 from node_agent.application.block_reports import BlockReports
 from node_agent.application.end_job import JobEnd
+from node_agent.application.farewell import Farewell
 from node_agent.application.leave_job import Leave
 from node_agent.application.obey_commands import CommandIntake
 from node_agent.application.observe_exits import ExitObserver
@@ -36,6 +38,7 @@ from node_agent.application.ports import (
 )
 from node_agent.application.relay_worker_reports import WorkerReportRelay
 from node_agent.application.report_rank_faults import RankFaultReporter
+from node_agent.application.request_checkpoint import CheckpointAsk
 from node_agent.application.restart_in_place import InPlaceRestart
 from node_agent.application.start_workers import WorkerStart
 from node_agent.application.stop_in_process import InProcessStop
@@ -43,6 +46,7 @@ from node_agent.application.stop_workers import WorkerStop
 from node_agent.domain.agent_state import AgentEvent
 from training_topology.identity import Rank
 from worker_link.block_messages import BlockOrder
+from worker_link.messages import CheckpointRequest, Step
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -72,6 +76,7 @@ class FakeProcesses:
     specs: list[WorkerSpec] = field(default_factory=list)
     alive: dict[int, WorkerHandle] = field(default_factory=dict)
     stops: list[tuple[tuple[int, ...], float]] = field(default_factory=list)
+    first_signals: list[Signals] = field(default_factory=list)
     condemned: set[int] = field(default_factory=set)
     unkillable: bool = False
     callback: Callable[[WorkerExit], None] = lambda _exit: None
@@ -122,6 +127,7 @@ class FakeProcesses:
     ) -> StopOutcome:
         self.condemned.update(condemned)
         self.stops.append((tuple(handle.pid for handle in handles), grace_s))
+        self.first_signals.append(first_signal)
         if self.unkillable:
             return StopOutcome(unkillable=tuple(handles), took_s=0.1)
         exits = []
@@ -158,6 +164,22 @@ class FakeLine:
 
     def reassign(self, old: WorkerHandle, new: WorkerHandle) -> None:
         pass  # the fake knows ranks, not generations
+
+
+@dataclass
+class FakeLinks:
+    """The links for reports; only ranks in `linked` use worker-link."""
+
+    linked: set[int] = field(default_factory=set)
+    asked: list[tuple[int, CheckpointRequest]] = field(default_factory=list)
+
+    def links(self, handle: WorkerHandle) -> bool:
+        return handle.rank in self.linked
+
+    def send(self, handle: WorkerHandle, message: CheckpointRequest) -> bool:
+        if handle.rank in self.linked:
+            self.asked.append((handle.rank, message))
+        return handle.rank in self.linked
 
 
 class ListOutbox:
@@ -237,13 +259,35 @@ class Node:
         self.announced = 0
         self.blocks.announce = self.on_announced
         self.relay = WorkerReportRelay(self.life, self.outgoing, self.clock, self, self.blocks)
+        self.links = FakeLinks()
+        self.ask = CheckpointAsk(self.life, self.links, self)
+        self.leave = self.leaves_on(SIGUSR1)
         self.evidence = FakeEvidence()
         self.faults = RankFaultReporter(self.life, self.outgoing, self.processes, self.evidence, self.clock, self)
-        self.leave = Leave(self.life, self.processes, self, shutdown_timeout_s=30.0)
         self.intake = CommandIntake(
-            self.life, self.journal, self.start, self.stop, self.end, self.outgoing, self.clock, self
+            self.life, self.journal, self.start, self.stop, self.end, self.outgoing, self.clock, self, self.ask
         )
         self.processes.callback = ExitObserver(self.life, self.outgoing, self.clock, self).on_exit
+
+    def leaves_on(self, *preemption: Signals, shutdown_timeout_s: float = 30.0) -> Leave:
+        """How signals are obeyed when these announce the loss of the node."""
+        farewell = Farewell(self.life, self.links, self.ask, self.outgoing, self.clock, self)
+        return Leave(
+            self.life,
+            self.processes,
+            self,
+            shutdown_timeout_s=shutdown_timeout_s,
+            farewell=farewell,
+            preemption=preemption,
+        )
+
+    def steps(self, *steps: int, every_s: float = 0.5) -> None:
+        """All ranks report these steps over worker-link."""
+        for number in steps:
+            self.clock.at_s += every_s
+            for handle in self.processes.running():
+                self.links.linked.add(handle.rank)
+                self.relay.on_step(handle, Step(step=number, at_monotonic_s=self.clock.at_s))
 
     def on_announced(self) -> None:
         self.announced += 1
@@ -325,6 +369,11 @@ def start(
 def stop(version: int = 1, *, attempt: int = 1, valid_s: float = 60.0, **more: Any) -> StopWorkers:
     reason = Reason(rule_id="gang.broken", sentence="rank 3 on n1 ended by signal 9")
     return StopWorkers(**_command("stop", version, attempt, valid_s), grace_s=0.5, reason=reason, **more)
+
+
+def request(version: int = 1, *, at_step: int = 9, valid_s: float = 60.0) -> RequestCheckpoint:
+    reason = Reason(rule_id="preemption.noticed", sentence="n1 is about to be taken away: SIGTERM to the agent")
+    return RequestCheckpoint(**_command("request", version, 0, valid_s), at_step=at_step, within_s=30.0, reason=reason)
 
 
 def end(outcome: JobOutcome = JobOutcome.SUCCEEDED, *, version: int = 1, valid_s: float = 60.0) -> EndJob:

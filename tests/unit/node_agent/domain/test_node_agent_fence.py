@@ -7,6 +7,7 @@ import pytest
 
 from fault_contracts.commands import Command, EndJob, StartWorkers, StopWorkers
 from fault_contracts.payload import Fence, Reason
+from fault_contracts.preemption import RequestCheckpoint
 from fault_contracts.recovery import JobOutcome, RecoveryLevel
 from node_agent.domain.fence import NOTHING_SEEN, FencePoint, Ruling, judge, point_of
 
@@ -36,6 +37,10 @@ def stop(version: int, attempt: int = 0, epoch: int = 1) -> StopWorkers:
     return StopWorkers(**fields(version, attempt, epoch), grace_s=1, reason=WHY)
 
 
+def request(version: int) -> RequestCheckpoint:
+    return RequestCheckpoint(**fields(version), at_step=9, within_s=30, reason=WHY)
+
+
 def end(version: int, attempt: int = 0, epoch: int = 1) -> EndJob:
     return EndJob(**fields(version, attempt, epoch), outcome=JobOutcome.SUCCEEDED, reason=WHY)
 
@@ -49,6 +54,7 @@ def test_commands_have_one_order() -> None:
         start(1),
         stop(1, attempt=1),
         start(2, attempt=1),
+        request(2),
         stop(2, attempt=2),
         start(3, attempt=2),
         stop(

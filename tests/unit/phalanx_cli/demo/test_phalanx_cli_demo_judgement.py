@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fault_contracts.faults import Action, Attribution, FaultClassified
+from fault_contracts.faults import Action, Attribution, Culprit, FaultClassified
 from fault_contracts.payload import Reason
 from fault_contracts.recovery import (
     IncidentClosed,
@@ -21,12 +21,20 @@ from phalanx_cli.demo.judgement import Injected, judge_bug, judge_recovery, whol
 from phalanx_cli.demo.scenario import Fault
 from phalanx_cli.demo.story import JobStory
 
+ALL_NEW = {1: {0: 10, 1: 11, 2: 12, 3: 13}, 2: {0: 20, 1: 21, 2: 22, 3: 23}}
+NONE_NEW = {1: ALL_NEW[1], 2: ALL_NEW[1]}
+ONE_NEW = {1: ALL_NEW[1], 2: {**ALL_NEW[1], 3: 23}}
+RANK_3 = Culprit(node_id="a", rank=3)
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 WHY = Reason(rule_id="r", sentence="because")
 
 
 def story(
-    *, cause: str = "process_killed", attribution: Attribution = Attribution.PLATFORM, outcome: str = "recovered"
+    *,
+    cause: str = "process_killed",
+    attribution: Attribution = Attribution.PLATFORM,
+    outcome: str = "recovered",
+    culprit: Culprit = RANK_3,
 ) -> JobStory:
     job = JobStory("j", ranks_per_node=2)
     job.apply(
@@ -39,6 +47,7 @@ def story(
             topology_version=1,
             attribution=attribution,
             cause=cause,
+            culprit=culprit,
             confidence=1,
             action=Action.RESTART_PROCESS,
             reasons=(WHY,),
@@ -67,8 +76,12 @@ def story(
     return job
 
 
+def injection(fault: Fault) -> Injection:
+    return Injection(fault=fault, sentence="x", node_id="a", rank=3)
+
+
 def injected(fault: Fault = Fault.KILL_RANK) -> Injected:
-    return Injected(injection=Injection(fault=fault, sentence="x", target="a"), at=AT, incidents_before=0)
+    return Injected(injection=injection(fault), at=AT - timedelta(seconds=1), incidents_before=0)
 
 
 def end(job: JobStory, outcome: JobOutcome, restarts: int = 1) -> None:
@@ -76,9 +89,11 @@ def end(job: JobStory, outcome: JobOutcome, restarts: int = 1) -> None:
 
 
 def test_a_recovered_fault_with_the_right_verdict_holds() -> None:
-    result = judge_recovery(story(), injected())
+    result = judge_recovery(story(), injected(), ALL_NEW)
     assert result.problems == ()
-    assert result.injected_to_resumed_s == 2.0
+    assert result.suspect == "rank 3, a"
+    assert result.injected_to_seen_s == 1.0
+    assert result.injected_to_resumed_s == 3.0
     assert result.reasons == ("[r] because",)
 
 
@@ -89,28 +104,72 @@ def test_a_recovered_fault_with_the_right_verdict_holds() -> None:
         (story(outcome="failed"), "not recovered"),
         (story(cause="agent_lost"), "verdict"),
         (story(attribution=Attribution.USER), "verdict"),
+        (
+            story(culprit=Culprit(node_id="a", rank=2)),
+            "the suspect is rank 2, a, the fault was injected into rank 3, a",
+        ),
+        (story(culprit=Culprit(node_id="b", rank=3)), "suspect"),
+        (story(culprit=Culprit()), "the suspect is nobody"),
     ],
 )
 def test_whatever_else_came_of_it_is_a_problem(job: JobStory, wanted: str) -> None:
-    assert any(wanted in problem for problem in judge_recovery(job, injected()).problems)
+    assert any(wanted in problem for problem in judge_recovery(job, injected(), ALL_NEW).problems)
+
+
+@pytest.mark.parametrize(
+    ("fault", "cause", "attribution", "good"),
+    [
+        (Fault.KILL_RANK, "process_killed", Attribution.PLATFORM, ALL_NEW),
+        (Fault.RAISE_IN_PLACE, "python_exception", Attribution.UNKNOWN, NONE_NEW),
+        (Fault.KILL_IN_PLACE, "process_killed", Attribution.PLATFORM, ONE_NEW),
+    ],
+)
+def test_the_ranks_with_a_new_process_are_those_that_need_one(
+    fault: Fault, cause: str, attribution: Attribution, good: dict[int, dict[int, int]]
+) -> None:
+    job = story(cause=cause, attribution=attribution)
+    for lives in (ALL_NEW, NONE_NEW, ONE_NEW):
+        problems = judge_recovery(job, injected(fault), lives).problems
+        assert [problem for problem in problems if "new processes" in problem] == list(problems)
+        assert (not problems) is (lives is good)
+
+
+def test_the_verdict_on_a_nan_names_the_rule_that_saw_it() -> None:
+    job = story(cause="log_rule", attribution=Attribution.UNKNOWN)
+    assert judge_recovery(job, injected(Fault.NAN_LOSS), ALL_NEW).problems == (
+        "no reason of the verdict names loss-is-not-finite",
+    )
+    job.verdicts[0] = job.verdicts[0].model_copy(
+        update={"reasons": (Reason(rule_id="r", sentence="rule LogSlow_loss-is-not-finite"),)}
+    )
+    assert judge_recovery(job, injected(Fault.NAN_LOSS), ALL_NEW).problems == ()
+
+
+def test_a_rank_that_left_no_word_of_its_process_is_unknown_and_a_problem() -> None:
+    silent = {1: ALL_NEW[1], 2: {0: 10, 1: 11, 2: 12}}
+    result = judge_recovery(
+        story(cause="python_exception", attribution=Attribution.UNKNOWN), injected(Fault.RAISE_IN_PLACE), silent
+    )
+    assert result.replaced is None
+    assert result.problems == ("new processes: unknown; there should be new ones for none",)
 
 
 def test_a_bug_ends_the_job_with_the_users_verdict_after_one_restart() -> None:
     job = story(cause="repeated_exception", attribution=Attribution.USER, outcome="failed")
     end(job, JobOutcome.FAILED_USER)
-    assert judge_bug(job, "x").problems == ()
+    assert judge_bug(job, injection(Fault.BUG)).problems == ()
 
 
 def test_a_bug_that_is_retried_again_or_blamed_on_others_is_a_problem() -> None:
     job = story(cause="repeated_exception", attribution=Attribution.USER, outcome="failed")
     end(job, JobOutcome.FAILED_USER, restarts=2)
-    assert judge_bug(job, "x").problems == ("2 restarts instead of one",)
+    assert judge_bug(job, injection(Fault.BUG)).problems == ("2 restarts instead of one",)
     job = story(cause="repeated_exception", attribution=Attribution.USER, outcome="failed")
     end(job, JobOutcome.FAILED_BUDGET)
-    assert judge_bug(job, "x").problems == ("the job is failed_budget, not failed_user",)
+    assert judge_bug(job, injection(Fault.BUG)).problems == ("the job is failed_budget, not failed_user",)
     job = story(cause="python_exception", attribution=Attribution.UNKNOWN, outcome="failed")
     end(job, JobOutcome.FAILED_USER)
-    assert "the truth is user" in judge_bug(job, "x").problems[0]
+    assert "the truth is user" in judge_bug(job, injection(Fault.BUG)).problems[0]
 
 
 def test_a_restart_planned_after_the_verdict_is_a_problem() -> None:
@@ -128,7 +187,7 @@ def test_a_restart_planned_after_the_verdict_is_a_problem() -> None:
         )
     )
     end(job, JobOutcome.FAILED_USER)
-    assert judge_bug(job, "x").problems == ("a restart was planned after the verdict",)
+    assert judge_bug(job, injection(Fault.BUG)).problems == ("a restart was planned after the verdict",)
 
 
 def test_an_incident_too_many_and_a_wrong_exit_code_are_problems() -> None:

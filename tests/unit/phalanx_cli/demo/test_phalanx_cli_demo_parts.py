@@ -1,16 +1,26 @@
 """The small parts: options, words, sentences, weights, the run's folder."""
 
-import json
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from fault_contracts.agent import ExitStatus, OomKill, StepReported, WorkerError, WorkerExited
+from fault_contracts.agent import ExitStatus, OomKill, StepReported, WorkerError, WorkerExited, WorkersStarted
+from fault_contracts.payload import Reason
+from fault_contracts.rank_faults import RanksFaulted, Suspect
+from fault_contracts.recovery import GangFormed, RecoveryLevel, RecoveryPlanned
+from node_agent.adapters.log_rules_yaml import YamlRuleFile
+from phalanx_cli.demo.inject import InjectionFailed, inject
 from phalanx_cli.demo.place import RUNS_KEPT, make_run_folder
-from phalanx_cli.demo.scenario import BadOptions, Fault, Options, check, chosen_faults
+from phalanx_cli.demo.processes import read_processes, replaced_ranks, write_process
+from phalanx_cli.demo.scenario import LOSS_RULE, Act, BadOptions, Fault, Options, check, chosen_faults
 from phalanx_cli.demo.sentences import sentence
-from phalanx_cli.demo.weights import compare
+from phalanx_cli.demo.stage import LOG_RULES
+from phalanx_cli.demo.story import JobStory
+from phalanx_cli.demo.weights import compare, write_result
 from phalanx_cli.demo.words import ALPHABET, as_tokens, read_words
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -38,29 +48,43 @@ def test_the_words_are_many_and_come_back_from_their_tokens() -> None:
     assert "".join(ALPHABET[token] for token in tokens).split("\n")[:-1] == words[:50]
 
 
-def write_results(folder: Path, *digests: str, steps: int = 10) -> Path:
-    folder.mkdir()
-    for rank, digest in enumerate(digests):
-        text = json.dumps({"weights_sha256": digest, "steps": steps})
-        (folder / f"rank_{rank}.json").write_text(text)
-    return folder
+def run_with(work: Path, *weights: bytes, step: int = 10) -> Path:
+    for rank, one in enumerate(weights):
+        write_result(work, one, rank=rank, step=step)
+    return work
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "steps", "identical"),
+    ("ours", "theirs", "step", "identical"),
     [
-        (("a", "a"), ("a", "a"), 10, True),
-        (("a", "a"), ("b", "b"), 10, False),
-        (("a", "a"), ("a", "b"), 10, False),
-        (("a", "a"), ("a",), 10, None),
-        (("a", "a"), ("a", "a"), 11, None),
+        ((b"a", b"a"), (b"a", b"a"), 10, True),
+        ((b"a", b"a"), (b"b", b"b"), 10, False),
+        ((b"a", b"a"), (b"a", b"b"), 10, False),
+        ((b"a", b"a"), (b"a",), 10, None),
+        ((b"a", b"a"), (b"a", b"a"), 11, None),
     ],
 )
 def test_weights_are_identical_only_if_all_ranks_of_both_runs_agree(
-    tmp_path: Path, ours: tuple[str, ...], theirs: tuple[str, ...], steps: int, identical: bool | None
+    tmp_path: Path, ours: tuple[bytes, ...], theirs: tuple[bytes, ...], step: int, identical: bool | None
 ) -> None:
-    first, second = write_results(tmp_path / "a", *ours), write_results(tmp_path / "b", *theirs)
-    assert compare(first, second, world_size=2, steps=steps).identical is identical
+    first, second = run_with(tmp_path / "a", *ours), run_with(tmp_path / "b", *theirs)
+    assert compare(first, second, job="j", world_size=2, step=step).identical is identical
+
+
+def test_processes_are_read_back_generation_by_generation(tmp_path: Path) -> None:
+    for version, ranks in ((1, (0, 1)), (2, (1,))):
+        for rank in ranks:
+            write_process(tmp_path, topology_version=version, rank=rank)
+    lives = read_processes(tmp_path, topology_versions=3, world_size=2)
+    assert lives == {1: {0: os.getpid(), 1: os.getpid()}, 2: {1: os.getpid()}, 3: {}}
+    assert replaced_ranks(lives, 1, 1, world_size=2) == frozenset()
+    assert replaced_ranks(lives, 1, 2, world_size=2) is None, "rank 0 did not begin version 2"
+
+
+def test_the_in_place_job_is_as_short_as_its_faults_allow() -> None:
+    chosen = Options(faults=(Fault.KILL_RANK, Fault.RAISE_IN_PLACE, Fault.KILL_IN_PLACE))
+    assert chosen.steps_of(Act.RESTARTS) == chosen.steps
+    assert chosen.steps_of(Act.IN_PLACE) == 180
 
 
 def exited(exit_: ExitStatus, error: WorkerError | None = None) -> WorkerExited:
@@ -81,6 +105,90 @@ def test_an_exit_is_told_in_one_short_line() -> None:
     assert told is not None
     assert "\n" not in told[1]
     assert len(told[1]) < 200
+
+
+def test_a_rank_that_gives_up_in_its_block_has_not_ended() -> None:
+    error = WorkerError(type="OSError", message="no batch", fingerprint="f", source="error_file")
+    event = exited(ExitStatus(rank=0, local_rank=0, pid=7), error).model_copy(update={"process_alive": True})
+    assert sentence(event, ranks_per_node=2) == (
+        "signal",
+        "rank 0 on a gave up and its process lives: OSError: no batch",
+    )
+
+
+def planned(level: RecoveryLevel, *replaced: int) -> str:
+    why = Reason(rule_id="r", sentence="because")
+    event = RecoveryPlanned(
+        incident_id="i", job_id="j", attempt=1, level=level, topology_version=2, restarts_left=9, reasons=(why,),
+        ranks_replaced=replaced, checkpoint_step=40, planned_at=AT,
+    )  # fmt: skip
+    told = sentence(event, ranks_per_node=2)
+    assert told is not None
+    return told[1]
+
+
+def test_a_plan_says_which_processes_go_on() -> None:
+    assert planned(RecoveryLevel.PROCESS, 3) == "restart from step 40; 9 restarts left (because)"
+    assert "in place, every process goes on, from step 40" in planned(RecoveryLevel.IN_PROCESS)
+    assert "in place, a new process for rank 3 alone, from step 40" in planned(RecoveryLevel.IN_PROCESS, 3)
+
+
+@pytest.mark.parametrize(
+    ("suspects", "wanted"),
+    [
+        ((Suspect(rank=2, local_rank=0, pid=7),), "rank 2 on a cannot go on (stopped): it is stopped"),
+        ((), "nobody alone on a cannot go on (stopped): it is stopped"),
+    ],
+)
+def test_a_rank_that_lives_and_cannot_go_on_is_told_with_its_rule(suspects: tuple[Suspect, ...], wanted: str) -> None:
+    event = RanksFaulted(
+        node_id="a", instance_id="i", job_id="j", topology_version=1, check="process_stopped", rule_id="stopped",
+        suspects=suspects, reason="it is stopped", ran_s=1, observed_at=AT,
+    )  # fmt: skip
+    assert sentence(event, ranks_per_node=2) == ("signal", wanted)
+
+
+def job_of(*pids: int) -> JobStory:
+    story = JobStory("j", ranks_per_node=2)
+    story.apply(GangFormed(job_id="j", topology_version=1, nodes=("a", "b"), world_size=4, formed_at=AT))
+    for node_id, own in (("a", pids[:2]), ("b", pids[2:])):
+        story.apply(
+            WorkersStarted(
+                node_id=node_id, instance_id="i", job_id="j", topology_version=1, operation_id="o", pids=own,
+                source="nursery", duration_s=0,
+            )
+        )  # fmt: skip
+    return story
+
+
+def test_a_stop_hits_the_process_it_names_and_a_file_makes_a_rank_fail_once(tmp_path: Path) -> None:
+    sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        told = inject(Fault.STOP_RANK, job_of(1, 2, sleeper.pid, 4), tmp_path)
+        assert (told.node_id, told.rank) == ("b", 2)
+        _, status = os.waitpid(sleeper.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+    told = inject(Fault.NAN_LOSS, job_of(1, 2, 3, 4), tmp_path)
+    assert (told.node_id, told.rank) == ("a", 0)
+    assert (tmp_path / "nan_rank_0").exists()
+
+
+def test_a_target_that_has_ended_is_said_and_not_passed_over(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    with pytest.raises(InjectionFailed, match="ended already"):
+        inject(Fault.KILL_RANK, job_of(1, 2, 3, ended.pid), tmp_path)
+    with pytest.raises(InjectionFailed, match="not known"):
+        inject(Fault.KILL_RANK, job_of(1, 2), tmp_path)
+
+
+def test_the_rules_of_the_first_job_are_good_and_have_the_rule_that_is_looked_for() -> None:
+    loaded = YamlRuleFile(LOG_RULES).load()
+    assert [rule.name for rule in loaded.rules] == [LOSS_RULE]
+    assert not loaded.refused
 
 
 def test_what_nobody_needs_to_read_is_not_told() -> None:

@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 import pytest
 
 from fault_contracts.agent import AgentReported, CheckpointReported, ExitStatus, JobSpec, WorkerExited
+from fault_contracts.payload import Reason
 from recovery_planner.adapters.gang_codec import decode_gang, decode_history, encode_gang, encode_history
 from recovery_planner.domain.checkpoint import CheckpointHistory, record
-from recovery_planner.domain.gang import Gang
+from recovery_planner.domain.gang import Gang, Preemption
 from recovery_planner.domain.policy import Policy
 from recovery_planner.domain.step import Event, new_gang, step
 from service_kit.errors import ContractViolation
@@ -51,6 +52,14 @@ def broken_gang() -> Gang:
     for event in events:
         gang = step(gang, event, now=NOON, policy=Policy(), history=CheckpointHistory()).gang
     return gang
+
+
+def test_a_notice_survives_the_trip_with_its_request() -> None:
+    asked = Preemption(
+        nodes=frozenset({"a", "b"}), at_step=20, deadline_at=NOON, reason=Reason(rule_id="r", sentence="why")
+    )
+    gang = replace(broken_gang(), preemption=asked)
+    assert decode_gang(encode_gang(gang)) == gang
 
 
 def test_gang_survives_the_trip_with_its_pending_effects() -> None:

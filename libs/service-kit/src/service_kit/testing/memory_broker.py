@@ -95,6 +95,8 @@ class MemoryBroker:
         Raises:
             StaleLeader: the newest message on the fence's subject has another sequence.
         """
+        # Whoever listens on the subject hears it, whatever the stream makes of it.
+        self.send(subject, body)
         spec = stream_spec(stream)
         if message_id is not None:
             known = self._ids.get((stream, message_id))

@@ -9,6 +9,7 @@ Everything that changes the phase of a condition is in TRANSITIONS. Three ideas:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -72,7 +73,7 @@ class Condition:
         bad_observed_at: the node's time of the newest bad signal; a good sample older than it proves nothing.
         raised_at: this service's time.
         changed_at: this service's time of the last change of phase.
-        deadline_at: when time alone changes this condition: the window's end, or when it is forgotten.
+        deadline_at: when time alone changes this condition: the window's end, or when it is forgotten; None: never.
         cause: the signal that raised it: what a later effect still has to say.
     """
 
@@ -90,7 +91,6 @@ class Condition:
 
     def __post_init__(self) -> None:
         assert (self.phase is Phase.CLEAR) or (self.condition_id and self.raised_at and self.cause), "raised by nothing"
-        assert self.phase is not Phase.PROBLEM or self.deadline_at is not None, "a problem without a window"
         assert len(self.signal_ids) <= SIGNAL_IDS_MAX, "too many signal ids"
 
 
@@ -183,9 +183,7 @@ def _open(condition: Condition, signal: Signal, *, now: datetime, policy: Condit
     if condition.bad_observed_at is not None and signal.observed_at <= condition.bad_observed_at:
         return _same(condition, "overtaken", f"{check} was cleared after this bad signal was observed")
     at_once = check in policy.at_once
-    deadline = (
-        _failure_deadline(condition.entity, now, policy) if at_once else now + timedelta(seconds=policy.window_s(check))
-    )
+    deadline = _failure_deadline(condition.entity, now, policy) if at_once else _window_end(check, now, policy)
     opened = Condition(
         entity=condition.entity,
         phase=TRANSITIONS[condition.phase, Trigger.BAD_AT_ONCE if at_once else Trigger.BAD],
@@ -216,12 +214,13 @@ def _good(condition: Condition, signal: Signal, *, now: datetime, policy: Condit
     if condition.bad_observed_at is not None and signal.observed_at <= condition.bad_observed_at:
         return _same(condition, "overtaken", f"{check}: the good sample is older than the newest bad one")
     good = condition.good_samples + 1
-    if good < policy.good_samples_min:
+    needed = policy.good_samples_needed(check)
+    if good < needed:
         counted = replace(condition, good_samples=good, signal_ids=_remember(condition, signal))
-        return _same(counted, "clearing", f"{check}: good sample {good} of {policy.good_samples_min}")
-    sentence = (
-        f"{check} of {_named(condition.entity)} was good {good} times in a row after {condition.count} bad signals"
-    )
+        return _same(counted, "clearing", f"{check}: good sample {good} of {needed}")
+    row = f"{check} of {_named(condition.entity)} was good {good} times in a row after {condition.count} bad signals"
+    # Whoever judged the check elsewhere says why it is over.
+    sentence = (signal.detail if check in policy.judged else "") or row
     reason = Reason(rule_id="condition.cleared", sentence=sentence[:2_048], evidence_ids=(signal.signal_id,))
     cleared = replace(
         condition,
@@ -243,6 +242,11 @@ def _condition_id(entity: Entity, signal: Signal) -> str:
     if entity.check in RANK_CHECKS:
         return derived_id(entity.key, "condition")
     return derived_id(entity.key, "condition", signal.signal_id)
+
+
+def _window_end(check: str, now: datetime, policy: ConditionPolicy) -> datetime | None:
+    window_s = policy.window_s(check)
+    return now + timedelta(seconds=window_s) if math.isfinite(window_s) else None
 
 
 def _failure_deadline(entity: Entity, now: datetime, policy: ConditionPolicy) -> datetime | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fault_contracts.step_times import STRAGGLER_CHECK
 from health_ingest.domain.signal import RANK_CHECKS
 
 WINDOW_S_MAX = 86_400.0
@@ -20,6 +22,8 @@ class ConditionPolicy:
         good_samples_min: so many good samples in a row clear a problem or a failure.
         sample_age_s_max: an older sample proves nothing about now and is not counted as good.
         at_once: checks whose first bad signal is a failure.
+        judged: checks that others have weighed already (several windows, both ways): one good sample clears them, and
+            they stay a problem however long they last, so that nothing acts on them.
         forget_after_s: a cleared condition, and that of an ended process, is kept this long, so that late copies of
             its signals are recognised.
     """
@@ -29,6 +33,7 @@ class ConditionPolicy:
     good_samples_min: int = 3
     sample_age_s_max: float = 120.0
     at_once: frozenset[str] = RANK_CHECKS
+    judged: frozenset[str] = frozenset({STRAGGLER_CHECK})
     forget_after_s: float = 3_600.0
 
     def __post_init__(self) -> None:
@@ -50,7 +55,14 @@ class ConditionPolicy:
         both = self.at_once & set(self.tolerance_s_by_check)
         if both:
             raise ValueError(f"{sorted(both)} act at once and have a tolerance window: one of the two is a mistake")
+        both = self.judged & (self.at_once | set(self.tolerance_s_by_check))
+        if both:
+            raise ValueError(f"{sorted(both)} never become failures; a tolerance window for them is a mistake")
 
     def window_s(self, check: str) -> float:
-        """Tolerance window of a check."""
-        return self.tolerance_s_by_check.get(check, self.tolerance_s)
+        """Tolerance window of a check; endless for one that is judged elsewhere."""
+        return math.inf if check in self.judged else self.tolerance_s_by_check.get(check, self.tolerance_s)
+
+    def good_samples_needed(self, check: str) -> int:
+        """Good samples in a row that clear a check."""
+        return 1 if check in self.judged else self.good_samples_min

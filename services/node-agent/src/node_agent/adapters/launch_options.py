@@ -11,6 +11,7 @@ from signal import Signals
 
 from fault_contracts.agent import JobSpec
 from fault_contracts.subjects import TOKEN_BYTES_MAX
+from node_agent.adapters.grace_options import GraceOptions
 from node_agent.adapters.status_options import StatusOptions
 from node_agent.application.ports import ProgramKind, TerminalCopy
 from node_agent.domain.hang_policies import DetectionPolicy
@@ -21,6 +22,7 @@ NPROC_MAX = 1_024
 """Limits of fault_contracts.agent.JobSpec."""
 
 NO_STREAMS = StdRoutes()
+USUAL_GRACE = GraceOptions()
 STATUS_DEFAULT = StatusOptions()
 
 
@@ -62,6 +64,7 @@ class LaunchOptions:
     local_ranks_shown: frozenset[int] | None = None
     signals: tuple[Signals, ...] = (Signals.SIGTERM, Signals.SIGINT, Signals.SIGHUP, Signals.SIGQUIT)
     shutdown_timeout_s: float = 30.0
+    grace: GraceOptions = USUAL_GRACE
     standby: bool = True
     preload: tuple[str, ...] = ()
     log_rules: tuple[Path, ...] = ()
@@ -178,7 +181,7 @@ def read_paths(given: Sequence[str] | None, variable: str) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(Path(text) for text in texts if text))
 
 
-def read_signals(text: str) -> tuple[Signals, ...]:
+def read_signals(text: str, *, flag: str = "--signals-to-handle") -> tuple[Signals, ...]:
     """`SIGTERM,SIGUSR1`.
 
     Raises:
@@ -187,8 +190,8 @@ def read_signals(text: str) -> tuple[Signals, ...]:
     chosen = []
     for name in filter(None, (part.strip().upper() for part in text.split(","))):
         if name not in Signals.__members__ or name in ("SIGKILL", "SIGSTOP", "SIGCHLD"):
-            raise BadOption(f"--signals-to-handle: {name!r} is not a signal that can be handled")
+            raise BadOption(f"{flag}: {name!r} is not a signal that can be handled")
         chosen.append(Signals[name])
     if not chosen:
-        raise BadOption("--signals-to-handle: name at least one signal, or the job could not be stopped in order")
+        raise BadOption(f"{flag}: name at least one signal, or the job could not be stopped in order")
     return tuple(dict.fromkeys(chosen))

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from pydantic import ValidationError
 
 from fault_contracts.agent import JobSpec
+from node_agent.adapters.grace_flags import add_grace_flags, read_grace
 from node_agent.adapters.hang_flags import add_hang_flags, read_detection
 from node_agent.adapters.launch_options import (
     BadOption,
@@ -99,6 +100,7 @@ def _parser(prog: str) -> _Parser:
     _flag(restarts, "signals-to-handle", default="SIGTERM,SIGINT,SIGHUP,SIGQUIT", metavar="NAMES", help="that stop it")
     _switch(restarts, "no-standby", "spawn workers instead of forking them from a prepared process: slower")
     _flag(restarts, "preload", action="append", metavar="MODULE", help="import before forking, as torch is; repeatable")
+    add_grace_flags(parser.add_argument_group("end of a node, and of the planner"), _flag)
     _flag(restarts, "log-rules", action="append", metavar="FILE", help=_LOG_RULES)
     hangs = parser.add_argument_group("hang detection")
     add_hang_flags(lambda name, **options: _flag(hangs, name, **options))
@@ -250,6 +252,7 @@ def _options(given: argparse.Namespace, environ: Mapping[str, str]) -> LaunchOpt
         local_ranks_shown=read_local_ranks(given.local_ranks_filter),
         signals=read_signals(given.signals_to_handle),
         shutdown_timeout_s=given.shutdown_timeout,
+        grace=read_grace(given),
         standby=not given.no_standby,
         preload=tuple(given.preload or ()),
         detection=read_detection(given),

@@ -33,6 +33,10 @@ class LogWatch:
     reload: LogRuleReload
     signals: LogSignals
 
+    def states(self) -> dict[int, str]:
+        """What the rules think of each rank, by global rank."""
+        return {rank: found.state.value for rank, found in self.watch.rank_states().items()}
+
     def run(self, stack: AsyncExitStack) -> None:
         """Begin; ends with the stack."""
         self.reload.begin()

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from node_agent.adapters.dump_signal import answers_dump_signal
 from node_agent.application.ports import RankFiles, WorkerHandle
 from node_agent.domain.stack_dump import TEXT_LENGTH_MAX, parse_last_dump
 from training_topology.identity import Rank
@@ -42,7 +43,11 @@ class StackFiles:
 
     def _take(self, files: Mapping[WorkerHandle, Path], wait_s: float) -> dict[Rank, str]:
         places = {handle: _size(path) for handle, path in files.items()}
-        asked = [handle for handle in files if answers(handle) and self._signal(handle, STACK_DUMP_SIGNAL)]
+        asked = [
+            handle
+            for handle in files
+            if answers_dump_signal(handle, files[handle]) and self._signal(handle, STACK_DUMP_SIGNAL)
+        ]
         give_up_at_s = time.monotonic() + wait_s
         found: dict[Rank, str] = {}
         while True:
@@ -55,19 +60,6 @@ class StackFiles:
             if len(found) == len(asked) or time.monotonic() >= give_up_at_s:
                 return found
             time.sleep(POLL_S)
-
-
-def answers(handle: WorkerHandle) -> bool:
-    """Whether the process has a handler for the dump signal now; to one without (after exec) it would be deadly."""
-    if not handle.stacks_on_signal:
-        return False
-    try:
-        with open(f"/proc/{handle.pid}/status", "rb") as file:
-            lines = file.read(16384).split(b"\n")
-    except OSError:  # it has ended
-        return False
-    caught = next((int(line[7:], 16) for line in lines if line.startswith(b"SigCgt:")), 0)
-    return bool(caught >> (STACK_DUMP_SIGNAL - 1) & 1)
 
 
 def _size(path: Path) -> int:

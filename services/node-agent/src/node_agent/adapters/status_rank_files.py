@@ -6,16 +6,14 @@ import asyncio
 import os
 from pathlib import Path
 
+from node_agent.adapters.dump_signal import answers_dump_signal
 from node_agent.application.ports import RankFiles, WorkerHandle
 from node_agent.application.status_views import FileTail, LogStreamName
-from worker_link.linux import STACK_DUMP_SIGNAL
-from worker_link.process_tree import catches_signal, read_process
+from worker_link.process_tree import read_process
 
 LOOK_INTERVAL_S = 0.02
 REST_S = 0.06
 """A dump is written in one go within a millisecond; one that has not grown for so long is complete."""
-DESCRIPTORS_LOOKED_AT_MAX = 4_096
-"""The stacks file is one of the first that a worker has; 4 us each."""
 DUMP_BYTES_MAX = 2_000_000
 """As much as domain.stack_dump reads."""
 
@@ -62,21 +60,7 @@ class ProcLook:
 
     def answers_dump_signal(self, handle: WorkerHandle, files: RankFiles) -> bool:
         """See the port."""
-        return catches_signal(handle.pid, STACK_DUMP_SIGNAL) and _has_open(handle.pid, files.stacks)
-
-
-def _has_open(pid: int, path: Path) -> bool:
-    folder, wanted = f"/proc/{pid}/fd", str(path.resolve())
-    try:
-        for number in os.listdir(folder)[:DESCRIPTORS_LOOKED_AT_MAX]:
-            try:
-                if os.readlink(f"{folder}/{number}") == wanted:
-                    return True
-            except OSError:  # closed between listing and reading
-                continue
-    except OSError:  # the process has ended
-        return False
-    return False
+        return answers_dump_signal(handle, files.stacks)
 
 
 def _size(path: Path) -> int:

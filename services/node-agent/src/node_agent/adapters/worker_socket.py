@@ -82,10 +82,7 @@ class WorkerSocket:
 
     def order(self, handle: WorkerHandle, order: BlockOrder) -> bool:
         """Send to the connection of a rank's re-executable block; False when it has none."""
-        targets = [c for c in self._connections if c.handle == handle and c.is_block]
-        for connection in targets:
-            connection.send(order)
-        return bool(targets)
+        return self._tell(handle, order, block=True)
 
     def reassign(self, old: WorkerHandle, new: WorkerHandle) -> None:
         """The process behind the connections is in another generation now."""
@@ -94,8 +91,15 @@ class WorkerSocket:
                 connection.handle = new
 
     def send(self, handle: WorkerHandle, message: CheckpointRequest) -> bool:
-        """Send to a worker; False when it has no connection."""
-        targets = [c for c in self._connections if c.handle == handle and c.greeted]
+        """Send to a worker's link for reports; False when it has none."""
+        return self._tell(handle, message, block=False)
+
+    def links(self, handle: WorkerHandle) -> bool:
+        """Whether a worker has a link for reports."""
+        return any(c.handle == handle and c.greeted and not c.is_block for c in self._connections)
+
+    def _tell(self, handle: WorkerHandle, message: AgentMessage, *, block: bool) -> bool:
+        targets = [c for c in self._connections if c.handle == handle and c.greeted and c.is_block is block]
         for connection in targets:
             connection.send(message)
         return bool(targets)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from signal import Signals
 
 from fault_contracts.agent import AgentPhase, JobSpec
 from fault_contracts.commands import StartWorkers
@@ -22,7 +23,9 @@ from node_agent.domain.block_ranks import BlockRanks, begun
 from node_agent.domain.in_process_state import IN_PROCESS_TRANSITIONS
 from node_agent.domain.job_end import ExitCode
 from node_agent.domain.progress import Progress
+from node_agent.domain.step_pace import StepPace
 from node_agent.domain.worker_group import WorkerGroup
+from service_kit.ports import Clock
 from training_topology.topology import RankTable
 
 _WITHOUT_EXPECTATIONS = (AgentPhase.STOPPING, AgentPhase.COMPLETED, AgentPhase.SHUTDOWN)
@@ -50,6 +53,8 @@ class JobProgram:
         base_env: the environment that all ranks share; the rank's own names come on top.
         files: paths of a rank, from topology_version and local rank.
         terminal: what is copied to the terminal, from the local rank.
+        shutdown_signal: what ranks get first when they are stopped; None: SIGTERM, and a notice of a pre-emption that
+            nobody can act on is passed on as it came.
     """
 
     kind: ProgramKind
@@ -61,6 +66,7 @@ class JobProgram:
     files: Callable[[int, int], RankFiles]
     terminal: Callable[[int], TerminalCopy]
     virtual_local_rank: bool = False
+    shutdown_signal: Signals | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -75,6 +81,9 @@ class AgentLife:
         blocks: where each rank stands with its re-executable block.
         block_news: set when `blocks` changed; whoever waits for the barrier clears it.
         in_process: the in-process table holds: every rank of this node has announced its block.
+        pace: how fast the ranks of this node step.
+        phase_news: set when the phase was changed; whoever waits for a phase clears it.
+        planner_heard_s: monotonic seconds of the last sign of a planner, or of the moment when somebody began to wait.
         notes: what each rank last said, for whoever asks.
         planner_seen_at: when the planner last said something to this agent; None: never.
         first_failure: the exit that broke the newest group that broke.
@@ -97,6 +106,9 @@ class AgentLife:
     blocks: BlockRanks = field(default_factory=lambda: begun(0, 0))
     block_news: asyncio.Event = field(default_factory=asyncio.Event)
     in_process: bool = False
+    pace: StepPace = field(default_factory=StepPace)
+    phase_news: asyncio.Event = field(default_factory=asyncio.Event)
+    planner_heard_s: float = 0.0
     notes: RankNotes = field(default_factory=RankNotes)
     planner_seen_at: datetime | None = None
     first_failure: WorkerExit | None = None
@@ -115,10 +127,16 @@ class AgentLife:
         table = IN_PROCESS_TRANSITIONS if self.in_process else TRANSITIONS
         transition = step(self.phase, event, table=table)
         self.phase = transition.after
+        self.phase_news.set()
         if transition.after in _WITHOUT_EXPECTATIONS and transition.after is not transition.before:
             for watch in self.watches:
                 watch.on_stopping()
         return transition
+
+    def hear_planner(self, clock: Clock) -> None:
+        """A sign of a planner: a command, or an answer."""
+        self.planner_seen_at = clock.now()
+        self.planner_heard_s = clock.monotonic_s()
 
     @property
     def checkpoint_step(self) -> int | None:

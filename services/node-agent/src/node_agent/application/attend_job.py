@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
+from typing import Any
 
 from node_agent.application.agent_life import AgentLife
 from node_agent.application.catch_up import CatchUp
@@ -33,6 +34,7 @@ class JobAttendance:
         announcer: Announcer,
         *,
         is_connected: Callable[[], bool],
+        beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
     ) -> None:
         self._life = life
         self._bus = bus
@@ -42,6 +44,7 @@ class JobAttendance:
         self._clock = clock
         self._announcer = announcer
         self._is_connected = is_connected
+        self._beside = tuple(beside)
 
     async def attend(self) -> int:
         """Take part until the job ends or the agent is told to leave; returns the exit code."""
@@ -68,6 +71,7 @@ class JobAttendance:
             self._catch_up.forever(),
             self._settle_in(),
             self._watch_connection(),
+            *(start() for start in self._beside),
         )
         tasks = {asyncio.create_task(part) for part in work}
         ended = asyncio.create_task(self._life.ended.wait())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+from fault_contracts.preemption import RequestCheckpoint
 from node_agent.application.agent_life import AgentLife
 from node_agent.application.obey_commands import COMMANDS, CommandIntake
 from node_agent.domain.fence import point_of
 from service_kit.errors import TransientError
-from service_kit.ports import Bus, Clock
+from service_kit.ports import Bus, Clock, Delivery
 
 
 class CatchUp:
@@ -50,8 +51,11 @@ class CatchUp:
             return False
         fresh = [delivery for delivery in found if (delivery.stream_sequence or 0) > self._past_sequence]
         if fresh:
-            newest = max(fresh, key=lambda delivery: point_of(delivery.envelope.data))
-            await self._intake.handle(newest.envelope, pushed=False)
+            ordered = sorted(fresh, key=lambda delivery: point_of(delivery.envelope.data))
+            # A request for a checkpoint says nothing of what should run: the order before it counts as well.
+            first = max((n for n, d in enumerate(ordered) if not _is_request(d)), default=0)
+            for delivery in ordered[first:]:
+                await self._intake.handle(delivery.envelope, pushed=False)
         return True
 
     async def forever(self) -> None:
@@ -63,3 +67,7 @@ class CatchUp:
     def soon(self) -> asyncio.Task[bool]:
         """One look now, from a callback; the caller keeps the task."""
         return asyncio.get_running_loop().create_task(self.once())
+
+
+def _is_request(delivery: Delivery) -> bool:
+    return isinstance(delivery.envelope.data, RequestCheckpoint)

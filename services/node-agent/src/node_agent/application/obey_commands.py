@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fault_contracts.agent import CommandRefused
 from fault_contracts.commands import Command, EndJob, StartWorkers, StopWorkers
 from fault_contracts.envelope import Envelope, EnvelopeError, open_envelope
 from fault_contracts.payload import Payload
+from fault_contracts.preemption import RequestCheckpoint
 from node_agent.application.agent_life import AgentLife
 from node_agent.application.control_ports import Announcer, CommandJournal, JournalEntry
 from node_agent.application.end_job import JobEnd
 from node_agent.application.outgoing import Outgoing
+from node_agent.application.request_checkpoint import CheckpointAsk, RequestRefused
 from node_agent.application.start_workers import TableGap, WorkerStart
 from node_agent.application.stop_workers import WorkerStop
 from node_agent.domain.agent_state import TransitionRefused
 from node_agent.domain.fence import FenceVerdict, Ruling, judge, point_of
 from service_kit.ports import Clock, Delivery
 
-COMMANDS: tuple[type[Command], ...] = (StopWorkers, StartWorkers, EndJob)
+COMMANDS: tuple[type[Command], ...] = (StopWorkers, StartWorkers, EndJob, RequestCheckpoint)
 
 
 class CommandIntake:
@@ -35,12 +38,14 @@ class CommandIntake:
         outgoing: Outgoing,
         clock: Clock,
         announcer: Announcer,
+        checkpoint: CheckpointAsk,
     ) -> None:
         self._life = life
         self._journal = journal
         self._start = start
         self._stop = stop
         self._end = end
+        self._checkpoint = checkpoint
         self._outgoing = outgoing
         self._clock = clock
         self._announcer = announcer
@@ -49,6 +54,11 @@ class CommandIntake:
     async def on_delivery(self, delivery: Delivery) -> None:
         """Handle a pushed command."""
         await self.handle(delivery.envelope, pushed=True)
+
+    async def between_commands(self, act: Callable[[], Awaitable[None]]) -> None:
+        """Do something that no command may interrupt, and that interrupts none."""
+        async with self._one_at_a_time:
+            await act()
 
     async def handle(self, envelope: Envelope[Any], *, pushed: bool) -> None:
         """Rule, carry out, answer.
@@ -63,7 +73,7 @@ class CommandIntake:
         if command.job_id != self._life.identity.job_id:
             return
         if pushed:
-            self._life.planner_seen_at = self._clock.now()
+            self._life.hear_planner(self._clock)
         async with self._one_at_a_time:
             entry = self._journal.find(command.operation_id)
             newest = self._journal.newest(command.job_id)
@@ -100,19 +110,25 @@ class CommandIntake:
                 return await self._stop.carry_out(command)
             if isinstance(command, StartWorkers):
                 return await self._start.carry_out(command)
-            assert isinstance(command, EndJob), "COMMANDS names three types"
+            if isinstance(command, RequestCheckpoint):
+                self._checkpoint.carry_out(command)
+                return None
+            assert isinstance(command, EndJob), "COMMANDS names four types"
             await self._end.carry_out(command)
             return None
         except TransitionRefused as refusal:
             return self._refusal(command, "illegal_transition", str(refusal))
         except TableGap as gap:
             return self._refusal(command, "table_gap", str(gap))
+        except RequestRefused as refused:
+            return self._refusal(command, refused.code, str(refused))
 
     async def _repeat(self, command: Command, entry: JournalEntry, causation_id: str, *, pushed: bool) -> None:
         """Answer with the stored outcome. A stop of an earlier life is done anew: its answer is owed."""
         if entry.instance_id != self._life.identity.instance_id:
             # Its workers ended with the agent that started them, and AgentReported has told that this is a new life.
-            if not isinstance(command, StartWorkers) and command.expires_at > self._clock.now():
+            over = isinstance(command, StartWorkers | RequestCheckpoint)
+            if not over and command.expires_at > self._clock.now():
                 await self._obey(command, causation_id)
             return
         if not pushed or entry.outcome is None:

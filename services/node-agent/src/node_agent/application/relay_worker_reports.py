@@ -11,6 +11,7 @@ from node_agent.application.block_reports import BlockReports
 from node_agent.application.control_ports import Announcer
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.ports import WorkerHandle
+from node_agent.application.report_step_times import StepTimesReporter
 from node_agent.domain.step_times import TrainingPhase
 from service_kit.ports import Clock
 from training_topology.identity import LocalRank, Rank
@@ -36,6 +37,7 @@ class WorkerReportRelay:
         self, life: AgentLife, outgoing: Outgoing, clock: Clock, announcer: Announcer, blocks: BlockReports
     ) -> None:
         self._life = life
+        self.step_times = StepTimesReporter(life, outgoing, clock)
         self._blocks = blocks
         self._outgoing = outgoing
         self._clock = clock
@@ -56,18 +58,33 @@ class WorkerReportRelay:
         self._step_tellers.add(handle.local_rank)
         if message.phase is StepPhase.FINISHED:
             version = message.topology_version or handle.topology_version
-            self.finish_step(handle.local_rank, message.step, topology_version=version)
+            at_s, busy_s = message.at_monotonic_s, message.busy_s
+            self.finish_step(handle.local_rank, message.step, topology_version=version, at_s=at_s, busy_s=busy_s)
 
     def tells_steps(self, local_rank: LocalRank) -> bool:
         """Whether the rank's script reports its steps itself; what is read from its output then adds nothing."""
         return local_rank in self._step_tellers
 
-    def finish_step(self, local_rank: LocalRank, step: int, *, topology_version: int) -> None:
-        """A rank finished a step, whoever says so: the script over worker-link, or a log rule."""
+    def finish_step(
+        self,
+        local_rank: LocalRank,
+        step: int,
+        *,
+        topology_version: int,
+        at_s: float | None = None,
+        busy_s: float | None = None,
+    ) -> None:
+        """A rank finished a step, whoever says so: the script over worker-link, or a log rule.
+
+        `at_s` is when, by the rank's clock (None: now), and `busy_s` its own work, where that is known.
+        """
         life, version = self._life, topology_version
         if not self._is_current(version) or life.progress is None:
             return
-        life.notes.step(local_rank, version, step, now_s=self._clock.monotonic_s())
+        now_s = self._clock.monotonic_s()
+        life.pace = life.pace.after(step, topology_version=version, at_s=now_s)
+        life.notes.step(local_rank, version, step, now_s=now_s)
+        self.step_times.on_step(local_rank, step, at_s=now_s if at_s is None else at_s, busy_s=busy_s)
         life.progress, advance = life.progress.after_step(local_rank, step)
         if advance is None:
             return
@@ -82,7 +99,6 @@ class WorkerReportRelay:
 
     def on_checkpoint(self, handle: WorkerHandle, message: CheckpointSaved) -> None:
         """Pass on one rank's confirmation. One of an older generation still names a durable file, so it counts."""
-        self._life.notes.checkpoint(handle.local_rank, message.kind or "model", message.step)
         self.confirm_checkpoint(
             handle.rank,
             topology_version=message.topology_version or handle.topology_version,
@@ -96,6 +112,9 @@ class WorkerReportRelay:
         self, rank: Rank, *, topology_version: int, step: int, path: str, kind: str, writers: int | None
     ) -> None:
         """A rank's part of a checkpoint is durable, whoever says so: the script over worker-link, or a log rule."""
+        group = self._life.group
+        if group is not None and 0 <= rank - group.first_rank < group.nproc:
+            self._life.notes.checkpoint(LocalRank(rank - group.first_rank), kind, step)
         self._outgoing.send(
             CheckpointReported(
                 node_id=self._life.identity.node_id,
@@ -123,6 +142,7 @@ class WorkerReportRelay:
     def on_labels(self, handle: WorkerHandle, message: RankLabels) -> None:
         """Pass on the rank's place in the parallel layout."""
         self._life.notes.labels(handle.local_rank, message.labels)
+        self.step_times.on_labels(handle.local_rank, message.labels)
         self._outgoing.send(
             RankLabelsReported(
                 node_id=self._life.identity.node_id,

@@ -126,7 +126,7 @@ class AgentReporter:
             return Admission(admitted=None, reason=str(error))
         if answer is None:
             return Admission(admitted=None, reason="no planner answers yet")
-        self._life.planner_seen_at = self._clock.now()
+        self._life.hear_planner(self._clock)
         return _read_admission(answer)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from signal import SIGTERM
 
 from fault_contracts.commands import StopWorkers
 from node_agent.application.agent_life import AgentLife
@@ -41,8 +42,7 @@ class InProcessStop:
         handles = tuple(self._life.handles)
         condemned = set(command.ranks or ())
         doomed = [h for h in handles if h.rank in condemned or not self._call_back(h, command)]
-        stopping = self._processes.stop(doomed, grace_s=command.grace_s, condemned=condemned) if doomed else None
-        ending = None if stopping is None else asyncio.create_task(stopping)
+        ending = asyncio.create_task(self._end(doomed, command.grace_s, condemned)) if doomed else None
         coming = [handle for handle in handles if handle not in doomed]
         await self._wait(coming, until_s=began_s + command.barrier_s)
         standing = tuple(h for h in coming if self._place(h) is BlockPlace.AT_BARRIER)
@@ -68,6 +68,10 @@ class InProcessStop:
             ),
             took_s=loop.time() - began_s,
         )
+
+    async def _end(self, doomed: list[WorkerHandle], grace_s: float, condemned: set[int]) -> StopOutcome:
+        first_signal = self._life.program.shutdown_signal or SIGTERM
+        return await self._processes.stop(doomed, grace_s=grace_s, first_signal=first_signal, condemned=condemned)
 
     def _call_back(self, handle: WorkerHandle, command: StopWorkers) -> bool:
         """False when a rank cannot be called back: it is dead, outside its block, or not fit to go on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from signal import SIGTERM
 
 from fault_contracts.agent import AgentPhase, ExitStatus, WorkersStopped
 from fault_contracts.agent import OomKill as ReportedOomKill
@@ -120,7 +121,12 @@ class WorkerStop:
         """
         life = self._life
         life.advance(event)
-        outcome = await self._processes.stop(tuple(life.handles), grace_s=grace_s, condemned=condemned)
+        outcome = await self._processes.stop(
+            tuple(life.handles),
+            grace_s=grace_s,
+            first_signal=life.program.shutdown_signal or SIGTERM,
+            condemned=condemned,
+        )
         if event is not AgentEvent.FALL_BACK:
             # Falling back happens on the way to a start whose store address is decided already.
             self._port.renew()

@@ -38,6 +38,10 @@ class AgentEvent(StrEnum):
     """In-process mode: each rank stands at the barrier or was ended."""
     FALL_BACK = "fall_back"
     """In-process mode: ranks that stand at the barrier have to be ended, and the process mode holds again."""
+    CHECKPOINT = "checkpoint"
+    """The gang is asked for a checkpoint; training goes on."""
+    STAND_DOWN = "stand_down"
+    """No planner is heard, and the ranks are stopped by local policy (dead_man.py)."""
 
 
 _P = AgentPhase
@@ -55,10 +59,13 @@ TRANSITIONS: Mapping[tuple[AgentPhase, AgentEvent], AgentPhase] = MappingProxyTy
         (_P.RUNNING, _E.START_FAILED): _P.STOPPING,
         (_P.RUNNING, _E.STOP): _P.STOPPING,
         (_P.RUNNING, _E.LEAVE): _P.SHUTDOWN,
+        (_P.RUNNING, _E.CHECKPOINT): _P.RUNNING,
+        (_P.RUNNING, _E.STAND_DOWN): _P.STOPPING,
         (_P.FAULTED, _E.RANK_FAILED): _P.FAULTED,
         (_P.FAULTED, _E.START_FAILED): _P.STOPPING,
         (_P.FAULTED, _E.STOP): _P.STOPPING,
         (_P.FAULTED, _E.LEAVE): _P.SHUTDOWN,
+        (_P.FAULTED, _E.STAND_DOWN): _P.STOPPING,
         (_P.COMPLETED, _E.STOP): _P.STOPPING,
         (_P.COMPLETED, _E.LEAVE): _P.SHUTDOWN,
         (_P.STOPPING, _E.STOPPED): _P.READY,

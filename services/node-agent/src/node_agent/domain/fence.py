@@ -1,9 +1,9 @@
 """Which command is obeyed: nothing older than what was seen, nothing expired, nothing twice.
 
-Order of commands: topology_version, then verb (within one version a stop beats a start and the end beats both), then
-attempt, then epoch. A stop names the version that it ends, a start the version that it begins, so the stop of version
-3 comes after the start of version 3 whatever incident it belongs to: attempts count inside an incident and say
-nothing across two.
+Order of commands: topology_version, then verb (within one version a request for a checkpoint comes after the start, a
+stop beats both and the end beats all), then attempt, then epoch. A stop names the version that it ends, a start the
+version that it begins, so the stop of version 3 comes after the start of version 3 whatever incident it belongs to:
+attempts count inside an incident and say nothing across two.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from fault_contracts.commands import Command, EndJob, StartWorkers, StopWorkers
 from fault_contracts.payload import Reason
+from fault_contracts.preemption import RequestCheckpoint
 
 
 class Ruling(StrEnum):
@@ -37,7 +38,7 @@ class FencePoint:
 
 NOTHING_SEEN = FencePoint(topology_version=-1, verb=0, attempt=0, epoch=0)
 
-_VERBS: dict[type[Command], int] = {StartWorkers: 0, StopWorkers: 1, EndJob: 2}
+_VERBS: dict[type[Command], int] = {StartWorkers: 0, RequestCheckpoint: 1, StopWorkers: 2, EndJob: 3}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,5 +92,5 @@ def _verdict(ruling: Ruling, rule: str, sentence: str) -> FenceVerdict:
 def _shown(point: FencePoint) -> str:
     if point == NOTHING_SEEN:
         return "nothing"
-    verb = ("start", "stop", "end")[point.verb]
+    verb = ("start", "request", "stop", "end")[point.verb]
     return f"{verb} of version {point.topology_version}, attempt {point.attempt}, epoch {point.epoch}"

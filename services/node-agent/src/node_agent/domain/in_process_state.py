@@ -23,5 +23,6 @@ IN_PROCESS_TRANSITIONS: Table = MappingProxyType(
         (_P.READY, _E.RANK_FAILED): _P.READY,  # it died at the barrier; the next start replaces it
         (_P.STOPPING, _E.FALL_BACK): _P.STOPPING,
         (_P.READY, _E.FALL_BACK): _P.STOPPING,
+        (_P.READY, _E.STAND_DOWN): _P.STOPPING,  # living ranks wait at the barrier for a start that nobody orders
     }
 )

@@ -1,7 +1,9 @@
-"""Collects the own-work times of ranks into windows, which straggler compares; memory is bounded per rank.
+"""Collects the times of steps per local rank and cuts them into windows, which are compared over all nodes.
 
-Own work is a step without the wait for others. In synchronous training every rank's whole step takes as long as the
-slowest rank's, so whole steps show no straggler: the time has to be taken before the collective.
+Nodes cut for themselves, but at the same steps: a window ends where a rank passes a multiple of STEPS_ALIGNED, so what
+all ranks do in some steps only (a longer batch, an evaluation) is in the same window everywhere.
+
+The collector is changed in place: it runs for every step of every rank, and copies would be most of its cost.
 """
 
 from __future__ import annotations
@@ -11,11 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from node_agent.domain.step_times import TimeSummary, summarise
-from training_topology.identity import Rank
+from training_topology.identity import LocalRank
 
 SAMPLES_MAX = 256
 """Times kept per rank and window. When they are full every other one is dropped, and then only every second, fourth,
 ... is taken: an even spread over the window, whatever the pace of steps."""
+STEPS_ALIGNED = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,72 +26,149 @@ class WindowPolicy:
     """When a window is full.
 
     Attributes:
-        length_s: a window lasts at least so long: five of them outlast a hiccup.
-        samples_min: times needed of a rank; of fewer the median says little.
-        length_s_max: then it closes with the ranks that have enough times. The others are unknown.
+        quick_s: no window is shorter, so that fast steps cause no more than one report in so long.
+        quick_steps: steps that are enough for a window once it is `quick_s` old.
+        length_s: from this age on `steps_min` are enough.
+        steps_min: times needed of a rank; of fewer the median says little, and the rank is left out.
+        late: this many times `length_s` and `steps_min` close it although ranks are at different steps, as they are
+            where no rank waits for another.
     """
 
+    quick_s: float = 2.0
+    quick_steps: int = 20
     length_s: float = 10.0
-    samples_min: int = 10
-    length_s_max: float = 600.0
+    steps_min: int = 10
+    late: int = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankSamples:
-    """Times of one rank in the open window; every `stride`-th of the `seen` ones is kept."""
+class RankTimes:
+    """One rank in a closed window. `busy` is its own work, without waits; None when it was not told often enough."""
 
-    durations_s: tuple[float, ...] = ()
+    whole: TimeSummary
+    busy: TimeSummary | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedWindow:
+    """What one window measured. Ranks with too few steps in it are not in `ranks`."""
+
+    number: int
+    first_step: int
+    last_step: int
+    duration_s: float
+    ranks: Mapping[LocalRank, RankTimes]
+
+
+@dataclass(slots=True)
+class _Samples:
+    times_s: list[float] = field(default_factory=list)
     seen: int = 0
     stride: int = 1
 
-    def after(self, duration_s: float) -> RankSamples:
-        """With one more time."""
-        durations_s, stride = self.durations_s, self.stride
-        if self.seen % stride == 0:
-            durations_s = (*durations_s, duration_s)
-            if len(durations_s) > SAMPLES_MAX:
-                durations_s, stride = durations_s[::2], stride * 2
-        return RankSamples(durations_s=durations_s, seen=self.seen + 1, stride=stride)
+    def add(self, time_s: float) -> None:
+        if self.seen % self.stride == 0:
+            self.times_s.append(time_s)
+            if len(self.times_s) > SAMPLES_MAX:
+                del self.times_s[1::2]
+                self.stride *= 2
+        self.seen += 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepWindow:
-    """The open window. `unusable` counts what was no time."""
-
-    opened_s: float
-    ranks: Mapping[Rank, RankSamples] = field(default_factory=dict)
-    unusable: int = 0
-
-    def after(self, rank: Rank, own_work_s: float) -> StepWindow:
-        """With one more time."""
-        if not (math.isfinite(own_work_s) and own_work_s >= 0):
-            return StepWindow(opened_s=self.opened_s, ranks=self.ranks, unusable=self.unusable + 1)
-        samples = self.ranks.get(rank) or RankSamples()
-        ranks = {**self.ranks, rank: samples.after(own_work_s)}
-        return StepWindow(opened_s=self.opened_s, ranks=ranks, unusable=self.unusable)
-
-    def close(self, *, now_s: float, policy: WindowPolicy) -> tuple[StepWindow, Mapping[Rank, TimeSummary] | None]:
-        """The times of each rank and a new window, or None and this window while it is not full."""
-        age_s = now_s - self.opened_s
-        if age_s < policy.length_s:
-            return self, None
-        enough = {rank: own for rank, own in self.ranks.items() if own.seen >= policy.samples_min}
-        if len(enough) < max(len(self.ranks), 1) and age_s < policy.length_s_max:
-            return self, None
-        return StepWindow(opened_s=now_s), {rank: summarise(own.durations_s) for rank, own in enough.items()}
+@dataclass(slots=True)
+class _Rank:
+    last_step: int
+    last_at_s: float
+    first_step: int
+    whole: _Samples = field(default_factory=_Samples)
+    busy: _Samples = field(default_factory=_Samples)
 
 
-def own_work_of_arrivals(before_s: Mapping[Rank, float], now_s: Mapping[Rank, float]) -> Mapping[Rank, float]:
-    """Own work of one step from the times at which ranks arrive at its collective, on one clock.
+class StepWindows:
+    """The windows of one generation on one node."""
 
-    All leave a collective when the last has arrived, so a rank has worked since the last arrival before. Marks that
-    are set after the collective give the same time for every rank: nothing is found then, and nothing wrong.
+    def __init__(self, *, opened_s: float, policy: WindowPolicy) -> None:
+        self._policy = policy
+        self._opened_s = opened_s
+        self._number = 0
+        self._ranks: dict[LocalRank, _Rank] = {}
+        self.unusable = 0
+        """Times that were none: negative, not finite, or of a step that is not later than the one before."""
 
-    Args:
-        before_s: arrivals of the step before.
-        now_s: arrivals of this step; ranks that have none are left out.
+    def note(
+        self, local_rank: LocalRank, step: int, *, at_s: float, busy_s: float | None, now_s: float
+    ) -> ClosedWindow | None:
+        """A rank finished a step; returns the window that it completed.
+
+        Args:
+            local_rank: who.
+            step: as the script counts; a script may report every tenth only, the time is divided then.
+            at_s: when, by any clock of the rank's own.
+            busy_s: its own work in that step.
+            now_s: this node's clock, which the age of windows is measured by.
+        """
+        rank = self._ranks.get(local_rank)
+        if rank is None:
+            self._ranks[local_rank] = _Rank(last_step=step, last_at_s=at_s, first_step=step)
+            return None
+        steps, took_s, before = step - rank.last_step, at_s - rank.last_at_s, rank.last_step
+        rank.last_step, rank.last_at_s = step, at_s
+        if steps <= 0 or not (math.isfinite(took_s) and took_s >= 0):
+            self.unusable += 1
+            return None
+        rank.whole.add(took_s / steps)
+        if busy_s is not None:
+            if math.isfinite(busy_s) and busy_s >= 0:
+                rank.busy.add(busy_s)
+            else:
+                self.unusable += 1
+        age_s = now_s - self._opened_s
+        if age_s < self._policy.quick_s or not self._is_full(rank, before, age_s):
+            return None
+        return self._close(now_s)
+
+    def _is_full(self, reporting: _Rank, before: int, age_s: float) -> bool:
+        policy = self._policy
+        if age_s >= policy.late * policy.length_s and reporting.whole.seen >= policy.late * policy.steps_min:
+            return True
+        if reporting.last_step // STEPS_ALIGNED == before // STEPS_ALIGNED:
+            return False
+        needed = policy.steps_min if age_s >= policy.length_s else policy.quick_steps
+        return all(rank.whole.seen >= needed and rank.last_step >= reporting.last_step for rank in self._ranks.values())
+
+    def _close(self, now_s: float) -> ClosedWindow:
+        closed = ClosedWindow(
+            number=self._number,
+            first_step=min(rank.first_step for rank in self._ranks.values()),
+            last_step=max(rank.last_step for rank in self._ranks.values()),
+            duration_s=now_s - self._opened_s,
+            ranks={
+                local_rank: RankTimes(whole=summarise(rank.whole.times_s), busy=self._enough(rank.busy))
+                for local_rank, rank in sorted(self._ranks.items())
+                if rank.whole.seen >= self._policy.steps_min
+            },
+        )
+        self._number += 1
+        self._opened_s = now_s
+        # A rank that was silent for a whole window holds up no other: it is unknown until it speaks again.
+        self._ranks = {
+            local_rank: _Rank(last_step=rank.last_step, last_at_s=rank.last_at_s, first_step=rank.last_step + 1)
+            for local_rank, rank in self._ranks.items()
+            if rank.whole.seen
+        }
+        return closed
+
+    def _enough(self, busy: _Samples) -> TimeSummary | None:
+        return summarise(busy.times_s) if busy.seen >= self._policy.steps_min else None
+
+
+def peers_of(labels: Mapping[str, str]) -> str:
+    """What ranks must have in common to be compared, from their labels; empty when they do not say.
+
+    Stages of a pipeline do different work, so only ranks of one stage (`pp`) are compared. Replicas (`dp`) and shards
+    of a layer (`tp`) do the same. A label `peers` says it for any other layout.
     """
-    if not before_s:
-        return {}
-    left_s = max(before_s.values())
-    return {rank: arrived_s - left_s for rank, arrived_s in now_s.items() if arrived_s >= left_s}
+    for name in ("peers", "pp"):
+        if name in labels:
+            return f"{name}={labels[name]}"[:256]
+    return ""

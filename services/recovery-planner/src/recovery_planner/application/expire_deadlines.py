@@ -30,7 +30,7 @@ class ExpireDeadlines:
 
     def observe(self, gang: Gang) -> None:
         """Set the alarm anew."""
-        self._deadlines.set(gang.job_id, gang.deadline_at)
+        self._deadlines.set(gang.job_id, gang.alarm_at)
 
     def forget(self, job_id: str) -> None:
         """No alarm any more."""

@@ -20,6 +20,8 @@ from fault_contracts.agent import (
     WorkersStopped,
 )
 from fault_contracts.faults import FaultClassified
+from fault_contracts.lone_agent import AgentActedAlone
+from fault_contracts.preemption import PreemptionNoticed
 from fault_contracts.rank_faults import RanksFaulted
 from recovery_planner.application.advance_gang import AdvanceGang
 from recovery_planner.application.answer_admission import AnswerAdmission
@@ -45,6 +47,8 @@ EVENTS = (
     CommandRefused,
     StepReported,
     FaultClassified,
+    PreemptionNoticed,
+    AgentActedAlone,
 )
 """Messages that are events of a gang as they are."""
 TAKEN_OVER_AT_ONCE = 32
@@ -112,6 +116,10 @@ class RunDuties:
         payload = delivery.envelope.data
         if isinstance(payload, CheckpointReported):
             await self._checkpoints.record(payload)
+            gang = self._advance.gang_of(payload.job_id)
+            if gang is not None and gang.preemption is not None:
+                # Somebody waits for this checkpoint; at all other times the gang is not moved by one.
+                await self._advance.handle(payload.job_id, payload, delivery.envelope.id)
         else:
             await self._advance.handle(payload.job_id, payload, delivery.envelope.id)
 

@@ -106,6 +106,7 @@ class Incident:
         condemned: ranks whose process must not go on although it lives.
         at_barrier: ranks that said they stand at the barrier, in this attempt.
         in_process_attempts: restarts in place that this incident has tried.
+        by_notice: the stop was planned because a node gave notice; nothing is broken.
         mark_at: start of the phase that is being timed; the `*_s` fields are sums over the attempts.
     """
 
@@ -124,6 +125,7 @@ class Incident:
     condemned: tuple[int, ...] = ()
     at_barrier: frozenset[int] = frozenset()
     in_process_attempts: int = 0
+    by_notice: bool = False
     step_before: int | None = None
     verdict: Verdict | None = None
     all_started: bool = False
@@ -140,6 +142,22 @@ class Effect:
     seq: int
     payload: Payload
     cause_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preemption:
+    """Nodes that gave notice in this generation.
+
+    Attributes:
+        at_step: every rank was asked for a checkpoint after this step.
+        deadline_at: the first of the nodes goes then.
+        reason: the first notice.
+    """
+
+    nodes: frozenset[str]
+    at_step: int
+    deadline_at: datetime
+    reason: Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +196,7 @@ class Gang:
         restarts: times of the restarts that are inside the window.
         starts: what each generation was started from, see `checkpoint`.
         refused: agents that do not fit this job, with the reason.
+        preemption: who gave notice in this generation, and the checkpoint asked for.
     """
 
     job_id: str
@@ -200,6 +219,7 @@ class Gang:
     starts: tuple[GenerationStart, ...] = ()
     refused: dict[str, str] = field(default_factory=dict)
     ending: Ending | None = None
+    preemption: Preemption | None = None
     effect_seq: int = 0
     pending: tuple[Effect, ...] = ()
 
@@ -207,6 +227,17 @@ class Gang:
     def nodes(self) -> tuple[str, ...]:
         """Nodes of the rank table, in node_rank order."""
         return tuple(row.node_id for row in self.table.rows)
+
+    @property
+    def alarm_at(self) -> datetime | None:
+        """When this record has to be looked at again, if nothing happens before."""
+        notice_at = None if self.preemption is None or not self.is_live else self.preemption.deadline_at
+        return min((at for at in (self.deadline_at, notice_at) if at is not None), default=None)
+
+    @property
+    def is_live(self) -> bool:
+        """Its ranks train, or begin to."""
+        return self.phase in (Phase.STARTING, Phase.RUNNING)
 
     def is_seated(self, node_id: str) -> bool:
         """Holds a row of the table."""

@@ -116,6 +116,7 @@ def _next_attempt(draft: Draft) -> None:
             verdict=None,
             mark_at=draft.now,
             all_started=False,
+            by_notice=False,
         )
     )
 

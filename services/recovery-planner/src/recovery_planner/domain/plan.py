@@ -18,6 +18,7 @@ from recovery_planner.domain.gang import Gang, GenerationStart, Incident, Phase,
 from recovery_planner.domain.gang_machine import Trigger
 from recovery_planner.domain.in_process import granularity, replaced_ranks
 from recovery_planner.domain.placement import Placement, place
+from recovery_planner.domain.preemption import leave_out
 from recovery_planner.domain.rank_assignment import as_assignments, first_table, next_table
 from training_topology.topology import RankTable, changed_rows
 
@@ -76,18 +77,20 @@ def plan(draft: Draft) -> None:
         end_job(draft, JobOutcome.FAILED_USER, reason, summary=verdict.summary)
         return
     budget = budget_at(gang.spec, gang.restarts, draft.now)
-    if budget.left == 0:
+    charge = 0 if draft.incident.by_notice else 1
+    if budget.left < charge:
         reason = draft.explain("plan.budget", f"{budget.sentence}; the last fault: {draft.incident.trigger.sentence}")
         end_job(draft, JobOutcome.FAILED_BUDGET, reason, summary=verdict.summary if verdict else "")
         return
+    leave_out(draft)
     placement = _place_without_culprit(draft, verdict)
     if placement.unfilled:
         if gang.phase is Phase.DECIDING:
             draft.reasons += placement.reasons
             draft.move(Trigger.NO_CAPACITY, deadline_in_s=draft.policy.capacity_wait_s)
         return
-    draft.change(restarts=(*budget.restarts, draft.now), restart_count=gang.restart_count + 1)
-    _restart(draft, placement, verdict, restarts_left=budget.left - 1)
+    draft.change(restarts=(*budget.restarts, *[draft.now] * charge), restart_count=gang.restart_count + 1)
+    _restart(draft, placement, verdict, restarts_left=budget.left - charge)
 
 
 def _place_without_culprit(draft: Draft, verdict: Verdict | None) -> Placement:
@@ -116,7 +119,7 @@ def _restart(draft: Draft, placement: Placement, verdict: Verdict | None, *, res
     chosen = choose(draft.history, gang.starts)
     draft.reasons += placement.reasons
     draft.explain("plan.checkpoint", chosen.sentence)
-    if verdict is None:
+    if verdict is None and not incident.by_notice:
         draft.explain("plan.no_verdict", "no verdict came in time; the cause is unknown and the gang is started again")
     level, replaced = _level(draft, verdict, table)
     draft.change(incident=phases.planned(incident, draft.now))
@@ -176,6 +179,7 @@ def _launch(
     gang = draft.gang
     draft.change(
         table=table,
+        preemption=None,
         stopped=frozenset(),
         started=frozenset(),
         completed=frozenset(),
@@ -248,6 +252,8 @@ def _start_command(
 def _why(incident: Incident) -> Reason:
     """What broke the generation before, in one sentence for the person at the terminal."""
     verdict = incident.verdict
+    if incident.by_notice:
+        return incident.trigger
     if verdict is None:
         return Reason(
             rule_id="plan.no_verdict", sentence=f"unknown, no verdict came in time: {incident.trigger.sentence}"[:2_048]

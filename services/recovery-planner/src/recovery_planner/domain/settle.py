@@ -10,6 +10,7 @@ from recovery_planner.domain.gang import Phase, Standing
 from recovery_planner.domain.gang_machine import Trigger
 from recovery_planner.domain.gang_stop import fault, leave_behind
 from recovery_planner.domain.plan import form, plan
+from recovery_planner.domain.preemption import has_left, stop_for_preemption
 
 MOVES_MAX = 8
 """Moves that can follow from one event: fault, stopped, planned, resumed, ended, with room. More would be a loop."""
@@ -44,13 +45,15 @@ def _settle_once(draft: Draft) -> None:
             form(draft)
         case Phase.STARTING:
             _starting(draft)
+            stop_for_preemption(draft)
         case Phase.RUNNING:
-            _finish(draft)
+            if not _finish(draft):
+                stop_for_preemption(draft)
         case Phase.STOPPING:
             _stopping(draft)
         case Phase.DECIDING:
             verdict = draft.incident.verdict
-            if is_due(draft) or (verdict is not None and not verdict.provisional):
+            if is_due(draft) or has_left(draft) or (verdict is not None and not verdict.provisional):
                 plan(draft)
         case Phase.WAITING:
             _waiting(draft)

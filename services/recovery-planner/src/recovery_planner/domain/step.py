@@ -9,6 +9,7 @@ from fault_contracts.agent import (
     AgentHeartbeat,
     AgentLeft,
     AgentReported,
+    CheckpointReported,
     CommandRefused,
     StepReported,
     WorkerExited,
@@ -17,9 +18,11 @@ from fault_contracts.agent import (
     WorkersStopped,
 )
 from fault_contracts.faults import FaultClassified
+from fault_contracts.lone_agent import AgentActedAlone
 from fault_contracts.payload import Reason
+from fault_contracts.preemption import PreemptionNoticed
 from fault_contracts.rank_faults import RanksFaulted
-from recovery_planner.domain import membership, verdict, worker_reports
+from recovery_planner.domain import membership, preemption, verdict, worker_reports
 from recovery_planner.domain.checkpoint import CheckpointHistory
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.gang import Gang
@@ -46,6 +49,9 @@ Event = (
     | StepReported
     | CommandRefused
     | FaultClassified
+    | PreemptionNoticed
+    | AgentActedAlone
+    | CheckpointReported
     | DeadlineExpired
 )
 
@@ -115,8 +121,12 @@ def step(
             worker_reports.command_refused(draft, event)
         case FaultClassified():
             verdict.fault_classified(draft, event)
-        case DeadlineExpired():
-            pass
+        case PreemptionNoticed():
+            preemption.preemption_noticed(draft, event)
+        case AgentActedAlone():
+            worker_reports.acted_alone(draft, event)
+        case CheckpointReported() | DeadlineExpired():
+            pass  # what follows is read from the history and the record
     settle(draft)
     return Step(
         gang=draft.gang,

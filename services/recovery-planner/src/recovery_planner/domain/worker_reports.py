@@ -14,6 +14,7 @@ from fault_contracts.agent import (
     WorkersStarted,
     WorkersStopped,
 )
+from fault_contracts.lone_agent import AgentActedAlone
 from fault_contracts.rank_faults import RanksFaulted
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.gang import Member, Phase, Standing
@@ -26,7 +27,7 @@ START_FAILURES = frozenset({"start_failed", "expired", "illegal_transition", "ta
 _LIVE = (Phase.STARTING, Phase.RUNNING)
 
 
-def _speaker(draft: Draft, node_id: str, instance_id: str, topology_version: int, what: str) -> Member | None:
+def speaker(draft: Draft, node_id: str, instance_id: str, topology_version: int, what: str) -> Member | None:
     """The member that speaks of the current generation, or None, and then it is said why."""
     gang = draft.gang
     member = gang.members.get(node_id)
@@ -48,7 +49,7 @@ def _speaker(draft: Draft, node_id: str, instance_id: str, topology_version: int
 
 def worker_exited(draft: Draft, report: WorkerExited) -> None:
     """A rank ended without being told to, or gave up its work and lives: the gang is broken."""
-    if _speaker(draft, report.node_id, report.instance_id, report.topology_version, "a death") is None:
+    if speaker(draft, report.node_id, report.instance_id, report.topology_version, "a death") is None:
         return
     rank = report.exit.rank
     if report.step is not None and draft.gang.phase in _LIVE:
@@ -61,7 +62,7 @@ def worker_exited(draft: Draft, report: WorkerExited) -> None:
 
 def ranks_faulted(draft: Draft, report: RanksFaulted) -> None:
     """Ranks live and cannot go on: the gang is broken, and the processes that are to blame end in any mode."""
-    if _speaker(draft, report.node_id, report.instance_id, report.topology_version, "a fault of ranks") is None:
+    if speaker(draft, report.node_id, report.instance_id, report.topology_version, "a fault of ranks") is None:
         return
     if report.step is not None and draft.gang.phase in _LIVE:
         draft.note_step(report.step)
@@ -128,7 +129,7 @@ def workers_stopped(draft: Draft, report: WorkersStopped) -> None:
 
 def workers_started(draft: Draft, report: WorkersStarted) -> None:
     """All ranks of a node run."""
-    member = _speaker(draft, report.node_id, report.instance_id, report.topology_version, "a start")
+    member = speaker(draft, report.node_id, report.instance_id, report.topology_version, "a start")
     if member is None:
         return
     if draft.gang.phase is not Phase.STARTING:
@@ -140,7 +141,7 @@ def workers_started(draft: Draft, report: WorkersStarted) -> None:
 
 def workers_completed(draft: Draft, report: WorkersCompleted) -> None:
     """All ranks of a node ended with exit code 0."""
-    member = _speaker(draft, report.node_id, report.instance_id, report.topology_version, "a completion")
+    member = speaker(draft, report.node_id, report.instance_id, report.topology_version, "a completion")
     if member is None:
         return
     if draft.gang.phase not in _LIVE:
@@ -163,6 +164,18 @@ def step_reported(draft: Draft, report: StepReported) -> None:
     draft.change(stepped=draft.gang.stepped | {report.node_id}, stepping=draft.gang.stepping | {int(row.node_rank)})
 
 
+def acted_alone(draft: Draft, report: AgentActedAlone) -> None:
+    """An agent that heard no planner stopped its ranks: the gang is broken, whatever it was before."""
+    member = speaker(draft, report.node_id, report.instance_id, report.topology_version, "an act of its own")
+    if member is None:
+        return
+    sentence = f"{report.node_id} stopped its ranks by itself: {report.reason.sentence}"
+    reason = draft.explain("agent.acted_alone", sentence, draft.cause_id)
+    if report.stuck_pids:
+        draft.explain("stop.stuck", f"{report.node_id} left processes {list(report.stuck_pids)} that did not end")
+    fault(draft, reason, node_id=report.node_id, rank=None, observed_at=report.acted_at)
+
+
 def command_refused(draft: Draft, report: CommandRefused) -> None:
     """An agent did not obey. A refused start is a failed start; everything else is settled by the deadlines."""
     member = draft.gang.members.get(report.node_id)
@@ -174,7 +187,7 @@ def command_refused(draft: Draft, report: CommandRefused) -> None:
     if draft.gang.phase is not Phase.STARTING or not is_start or report.code not in START_FAILURES:
         draft.ignore("command.refused", sentence)
         return
-    if _speaker(draft, report.node_id, report.instance_id, draft.gang.table.topology_version, "a refusal") is None:
+    if speaker(draft, report.node_id, report.instance_id, draft.gang.table.topology_version, "a refusal") is None:
         return
     reason = draft.explain("start.refused", sentence, draft.cause_id)
     fault(draft, reason, node_id=report.node_id, rank=None, observed_at=draft.now)

@@ -1,4 +1,4 @@
-"""Which rank is slow? Windows of own-work times, each rank against its peers; several slow windows make a finding.
+"""Which rank is slow? Windows of step times, each rank against its peers; several slow windows make a finding.
 
 A rank is slow in a window when it takes at least 10 % longer than the median of the others, and either stands out of
 the spread among ranks, or has become slower against them than it used to be. The second half keeps jobs quiet whose
@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from node_agent.domain.step_times import TimeSummary
 from training_topology.identity import Rank
 
 SAMPLES_FOR_NOISE = 5
@@ -35,6 +34,7 @@ class StragglerPolicy:
             fence). More than a quarter of the ranks cannot stand out: then the gang differs, not a rank.
         ranks_min_fence: with fewer ranks quartiles mean nothing, and the ratio alone decides.
         noise: a difference must be so many standard errors.
+        difference_s_min: a smaller one is nobody's delay: a busy machine's scheduler makes it.
         baseline_windows_min: windows of a rank before its own past counts.
         baseline_windows: windows remembered as that past; slow ones stay out of it.
     """
@@ -46,8 +46,36 @@ class StragglerPolicy:
     fence: float = 1.5
     ranks_min_fence: int = 4
     noise: float = 3.0
+    difference_s_min: float = 0.001
     baseline_windows_min: int = 5
     baseline_windows: int = 30
+
+    def __post_init__(self) -> None:
+        """Refuse values that would make every rank slow, or none.
+
+        Raises:
+            ValueError: with the name of the value.
+        """
+        if not 1.0 < self.recovered_ratio <= self.slow_ratio <= 100.0:
+            raise ValueError(
+                f"slow_ratio is {self.slow_ratio}; it must be at least recovered_ratio ({self.recovered_ratio}) "
+                "and at most 100"
+            )
+        if not 1 <= self.windows <= self.windows_of <= 1_000:
+            raise ValueError(f"windows is {self.windows}; it must be 1 to windows_of ({self.windows_of}), at most 1000")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Times of one rank in one window.
+
+    Attributes:
+        spread_s: median absolute deviation, scaled to a standard deviation.
+    """
+
+    count: int
+    median_s: float
+    spread_s: float
 
 
 class SlowKind(StrEnum):
@@ -119,7 +147,7 @@ class StragglerStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Compared:
-    own: TimeSummary
+    own: Pace
     peers_s: float
     fence_s: float | None
 
@@ -128,24 +156,34 @@ class _Compared:
         return self.own.median_s / self.peers_s
 
 
-def step(state: StragglerState, window: Mapping[Rank, TimeSummary], *, policy: StragglerPolicy) -> StragglerStep:
-    """Weigh one window. A rank without times in it is unknown: its memory stays as it is."""
+def step(
+    state: StragglerState, window: Mapping[Rank, Pace], *, policy: StragglerPolicy, measured: str = "of own work a step"
+) -> StragglerStep:
+    """Weigh one window. A rank without times in it is unknown: its memory stays as it is.
+
+    Args:
+        state: memory of all ranks.
+        window: the ranks that are compared with each other.
+        policy: what counts as slow.
+        measured: what the times are of, for the sentence.
+    """
     ranks = dict(state.ranks)
     findings: list[StragglerFinding] = []
     for rank, compared in _compare(window, policy):
         before = ranks.get(rank) or RankPace()
-        usual_ratio = _usual_ratio(before, policy)
+        # Only where it can matter: it is a third of the cost, and most ranks are fine.
+        usual_ratio = _usual_ratio(before, policy) if before.told or compared.ratio >= policy.slow_ratio else None
         rule = _rule_of(compared, usual_ratio, policy)
         pace = _after_window(before, compared.ratio, rule, policy)
         told = _is_told(pace, policy)
         if told is not pace.told:
             pace = replace(pace, told=told)
-            findings.append(_finding(rank, compared, pace, usual_ratio, policy))
+            findings.append(_finding(rank, compared, pace, usual_ratio, policy, measured))
         ranks[rank] = pace
     return StragglerStep(state=StragglerState(ranks=ranks), findings=tuple(findings))
 
 
-def _compare(window: Mapping[Rank, TimeSummary], policy: StragglerPolicy) -> list[tuple[Rank, _Compared]]:
+def _compare(window: Mapping[Rank, Pace], policy: StragglerPolicy) -> list[tuple[Rank, _Compared]]:
     """Each rank with its peers; nothing when there are none, or when they take no time."""
     ordered = sorted(window, key=lambda rank: window[rank].median_s)
     medians_s = [window[rank].median_s for rank in ordered]
@@ -163,7 +201,7 @@ def _compare(window: Mapping[Rank, TimeSummary], policy: StragglerPolicy) -> lis
 def _rule_of(compared: _Compared, usual_ratio: float | None, policy: StragglerPolicy) -> SlowRule | None:
     """Which rule finds the rank slow in this window."""
     own = compared.own
-    if own.median_s < policy.slow_ratio * compared.peers_s:
+    if own.median_s < max(policy.slow_ratio * compared.peers_s, compared.peers_s + policy.difference_s_min):
         return None
     if own.count >= SAMPLES_FOR_NOISE:
         error_s = MEDIAN_ERROR * own.spread_s / math.sqrt(own.count)
@@ -206,14 +244,19 @@ def _usual_ratio(pace: RankPace, policy: StragglerPolicy) -> float | None:
 
 
 def _finding(
-    rank: Rank, compared: _Compared, pace: RankPace, usual_ratio: float | None, policy: StragglerPolicy
+    rank: Rank,
+    compared: _Compared,
+    pace: RankPace,
+    usual_ratio: float | None,
+    policy: StragglerPolicy,
+    measured: str,
 ) -> StragglerFinding:
     kind = SlowKind.SLOW if pace.told else SlowKind.RECOVERED
     rule = pace.recent[-1]
     slow_windows = _slow_windows(pace)
     usual = "" if usual_ratio is None else f" (usually {usual_ratio:.2f} times)"
     numbers = (
-        f"{compared.own.median_s:.4g} s of own work a step, {compared.ratio:.2f} times the {compared.peers_s:.4g} s "
+        f"{compared.own.median_s:.4g} s {measured}, {compared.ratio:.2f} times the {compared.peers_s:.4g} s "
         f"of its peers{usual}"
     )
     if kind is SlowKind.SLOW:

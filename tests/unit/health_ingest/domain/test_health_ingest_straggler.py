@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import random
+import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -11,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from node_agent.domain.step_times import TimeSummary, summarise
-from node_agent.domain.straggler import (
+from health_ingest.domain.straggler import (
+    Pace,
     SlowKind,
     SlowRule,
     StragglerFinding,
@@ -25,13 +26,18 @@ from training_topology.identity import Rank
 POLICY = StragglerPolicy()
 
 
-def flat(median_s: float, *, count: int = 20, spread_s: float = 0.0) -> TimeSummary:
-    return TimeSummary(count=count, median_s=median_s, spread_s=spread_s, longest_s=median_s)
+def summarise(times_s: list[float]) -> Pace:
+    """As the agent does."""
+    median_s = statistics.median(times_s)
+    spread_s = 1.4826 * statistics.median([abs(time_s - median_s) for time_s in times_s])
+    return Pace(count=len(times_s), median_s=median_s, spread_s=spread_s)
 
 
-def told(
-    windows: Iterable[Mapping[int, TimeSummary]], policy: StragglerPolicy = POLICY
-) -> list[list[StragglerFinding]]:
+def flat(median_s: float, *, count: int = 20, spread_s: float = 0.0) -> Pace:
+    return Pace(count=count, median_s=median_s, spread_s=spread_s)
+
+
+def told(windows: Iterable[Mapping[int, Pace]], policy: StragglerPolicy = POLICY) -> list[list[StragglerFinding]]:
     """What is found in each window."""
     state, found = StragglerState(), []
     for window in windows:
@@ -41,11 +47,11 @@ def told(
     return found
 
 
-def slow_ranks(windows: Iterable[Mapping[int, TimeSummary]]) -> set[int]:
+def slow_ranks(windows: Iterable[Mapping[int, Pace]]) -> set[int]:
     return {finding.rank for findings in told(windows) for finding in findings if finding.kind is SlowKind.SLOW}
 
 
-def gang(*ratios: float) -> dict[int, TimeSummary]:
+def gang(*ratios: float) -> dict[int, Pace]:
     return {rank: flat(0.05 * ratio) for rank, ratio in enumerate(ratios)}
 
 
@@ -65,6 +71,17 @@ def test_ten_percent_for_five_windows_is_slow() -> None:
 
 def test_less_than_ten_percent_is_not() -> None:
     assert slow_ranks([gang(1, 1, 1.09, 1)] * 50) == set()
+
+
+def test_a_difference_that_delays_nobody_is_none() -> None:
+    tiny = {rank: flat(0.002 if rank == 2 else 0.0015) for rank in range(4)}
+    assert slow_ranks([tiny] * 50) == set()
+
+
+@pytest.mark.parametrize("wrong", [{"slow_ratio": 1.0}, {"windows": 0}, {"windows": 9}])
+def test_a_policy_that_cannot_work_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        StragglerPolicy(**wrong)
 
 
 def test_it_is_told_once() -> None:
@@ -156,7 +173,7 @@ def test_noise_alone_raises_no_alarm_and_hides_no_straggler(noise: float, ranks:
     """Log-normal steps, 20 a window, 200 windows; then one rank gets slower by 20 % and the noise."""
     chance = random.Random(f"{noise} {ranks}")
 
-    def window(slow: float) -> dict[int, TimeSummary]:
+    def window(slow: float) -> dict[int, Pace]:
         scale = [1.0] * (ranks - 1) + [slow]
         return {
             rank: summarise([0.05 * scale[rank] * chance.lognormvariate(0.0, noise) for _ in range(20)])
@@ -170,7 +187,8 @@ def test_noise_alone_raises_no_alarm_and_hides_no_straggler(noise: float, ranks:
 
 # ------------------------------------------------------------------------------------ step times of real jobs (Alibaba)
 
-TRACES = Path(__file__).resolve().parents[5] / "shared" / "data" / "alibaba_minibatch"
+FOUND = [above / "shared" / "data" / "alibaba_minibatch" for above in Path(__file__).resolve().parents]
+TRACES = next((folder for folder in FOUND if folder.is_dir()), FOUND[0])
 needs_traces = pytest.mark.skipif(
     not TRACES.is_dir(), reason="shared/data/alibaba_minibatch (CC-BY-4.0, not copied into this repository) is absent"
 )

@@ -1,0 +1,94 @@
+"""The demo's jobs, one after the other. Each step waits for an event that was seen, never for a time to pass."""
+
+from __future__ import annotations
+
+from fault_contracts.recovery import JobOutcome
+from phalanx_cli.demo.inject import Injection, InjectionFailed
+from phalanx_cli.demo.judgement import FAILED, judge_bug, judge_recovery, whole_run_problems
+from phalanx_cli.demo.processes import read_processes
+from phalanx_cli.demo.scenario import RANKS_PER_NODE, WORLD_SIZE, Act, Fault
+from phalanx_cli.demo.stage import (
+    RECOVERY_LIMIT_S,
+    START_LIMIT_S,
+    Job,
+    Stage,
+    gone,
+    inject_and_wait,
+    rest_s,
+    start,
+    until_training,
+)
+from phalanx_cli.demo.story import JobStory
+from phalanx_cli.demo.watch import NotSeen
+
+NODES_BY_NAME = ("node-a", "node-b", "node-c")
+HEADINGS = {
+    Act.RESTARTS: "A job on two nodes with two ranks each, one node in reserve; every fault must be recovered from",
+    Act.IN_PLACE: "The same training as a re-executable block: processes must stay, but for the one that is killed",
+}
+BUG_RANK = 1
+BUG_SENTENCE = f"rank {BUG_RANK} meets a character that the model does not know, at the same step in every try"
+
+
+async def recovering_job(stage: Stage, act: Act, *, spares: int) -> None:
+    """A job that comes through all of its faults, and ends as if nothing had happened."""
+    options, watch = stage.options, stage.watch
+    stage.screen.heading(HEADINGS[act])
+    story = JobStory(f"demo-{act}", ranks_per_node=RANKS_PER_NODE)
+    watch.follow(story)
+    with stage.agents(story.job_id, act, "--faults", str(stage.folder.faults), spares=spares) as agents:
+        job = Job(story=story, agents=agents, names=NODES_BY_NAME[: 2 + spares])
+        exits = start(job, watch)
+        try:
+            await until_training(stage, job)
+            for fault in options.faults_of(act):
+                await inject_and_wait(stage, job, fault)
+            limit_s = rest_s(options.steps_of(act), options.step_s)
+            await watch.until(lambda: story.ended is not None, "the end of the job", limit_s=limit_s)
+        except (NotSeen, InjectionFailed) as error:
+            stage.problems.append(str(error))
+        left = await agents.left() if story.ended else {}
+        exits.cancel()
+    processes = stage.folder.work(act) / "processes"
+    lives = read_processes(processes, topology_versions=story.topology_version, world_size=WORLD_SIZE)
+    stage.results.extend(judge_recovery(story, one, lives) for one in job.injected)
+    stage.problems.extend(
+        whole_run_problems(
+            story,
+            outcome=JobOutcome.SUCCEEDED,
+            incidents=len(options.faults_of(act)),
+            left=left,
+            expected=job.expected,
+        )
+    )
+
+
+async def bug_job(stage: Stage) -> None:
+    """The last job: one retry, then the end with the user's verdict."""
+    stage.screen.heading(f"A job with a bug: {BUG_SENTENCE}; it must end after one retry")
+    story = JobStory(f"demo-{Act.BUG}", ranks_per_node=RANKS_PER_NODE)
+    stage.watch.follow(story)
+    names = NODES_BY_NAME[:2]
+    extra = ("--bug-at-step", str(stage.options.bug_at_step), "--bug-rank", str(BUG_RANK))
+    with stage.agents(story.job_id, Act.BUG, *extra, spares=0) as agents:
+        job = Job(story=story, agents=agents, names=names, expected=dict.fromkeys(names, FAILED))
+        exits = start(job, stage.watch)
+        try:
+            await stage.watch.until(
+                lambda: story.ended is not None or gone(job),
+                "the end of the job",
+                limit_s=START_LIMIT_S + RECOVERY_LIMIT_S,
+            )
+        except NotSeen as error:
+            stage.problems.append(str(error))
+        left = await agents.left() if story.ended else {}
+        exits.cancel()
+    node_id = story.holder(BUG_RANK)[0] if story.rank_table else ""
+    injection = Injection(fault=Fault.BUG, sentence=BUG_SENTENCE, node_id=node_id, rank=BUG_RANK)
+    result = judge_bug(story, injection)
+    stage.results.append(result)
+    if not result.problems:
+        stage.screen.line("end", "no further restart: one retry came to the same end, so the fault is the user's own")
+    stage.problems.extend(
+        whole_run_problems(story, outcome=JobOutcome.FAILED_USER, incidents=2, left=left, expected=job.expected)
+    )

@@ -1,0 +1,110 @@
+"""A node gives notice: one checkpoint of the whole gang first, then a stop by plan, then a gang without that node.
+
+All ranks have to save after the same step, so one request is made in a generation, whoever gives notice after the first
+one: its step is the first one's. The gang is stopped as soon as that checkpoint is confirmed, or when the first of the
+nodes has to go. Being taken away is nobody's fault, so it is not charged to the restart budget.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from fault_contracts.preemption import PreemptionNoticed, RequestCheckpoint
+from recovery_planner.domain.checkpoint import CheckpointHistory, Confirmation, KindHistory, is_complete
+from recovery_planner.domain.draft import Draft
+from recovery_planner.domain.gang import Gang, Phase, Preemption, Standing
+from recovery_planner.domain.gang_stop import Fate, fault
+from recovery_planner.domain.rank_set import count
+from recovery_planner.domain.worker_reports import speaker
+
+
+def preemption_noticed(draft: Draft, notice: PreemptionNoticed) -> None:
+    """A node of the gang will be gone soon."""
+    if speaker(draft, notice.node_id, notice.instance_id, notice.topology_version, "a notice") is None:
+        return
+    gang = draft.gang
+    if gang.phase not in (Phase.STARTING, Phase.RUNNING):
+        draft.ignore("report.stale", f"a notice of {notice.node_id}: the gang is {gang.phase}, nobody trains")
+        return
+    known = gang.preemption
+    if known is not None and notice.node_id in known.nodes:
+        draft.ignore("report.repeated", f"{notice.node_id} has given notice before")
+        return
+    sentence = f"{notice.node_id} is about to be taken away: {notice.reason}"
+    reason = draft.explain("preemption.noticed", sentence, draft.cause_id)
+    deadline_at = draft.now + timedelta(seconds=notice.within_s)
+    if known is not None:
+        nodes = known.nodes | {notice.node_id}
+        draft.change(preemption=replace(known, nodes=nodes, deadline_at=min(known.deadline_at, deadline_at)))
+        return
+    draft.change(
+        preemption=Preemption(
+            nodes=frozenset({notice.node_id}), at_step=notice.at_step, deadline_at=deadline_at, reason=reason
+        )
+    )
+    draft.emit(
+        RequestCheckpoint(
+            job_id=gang.job_id,
+            fence=draft.fence(),
+            operation_id=draft.operation_id("request_checkpoint"),
+            expires_at=draft.expires_at(),
+            at_step=notice.at_step,
+            within_s=notice.within_s,
+            reason=reason,
+        )
+    )
+
+
+def stop_for_preemption(draft: Draft) -> None:
+    """Stop the gang when its checkpoint is there, or when it has to be done without."""
+    gang = draft.gang
+    asked = gang.preemption
+    if asked is None or gang.phase not in (Phase.STARTING, Phase.RUNNING):
+        return
+    step = saved_step(draft.history, gang, asked)
+    if step is not None:
+        rule, end = "preemption.saved", f"the checkpoint of step {step} is saved"
+    elif draft.now >= asked.deadline_at:
+        rule, end = "preemption.not_saved", f"no checkpoint from step {asked.at_step} on was saved in time"
+    else:
+        return
+    reason = draft.explain(rule, f"{asked.reason.sentence}; {end}", *asked.reason.evidence_ids)
+    is_new = gang.incident is None
+    fault(draft, reason, node_id=min(asked.nodes), rank=None, observed_at=draft.now, fate=Fate(dead=False))
+    draft.change_incident(by_notice=is_new)
+
+
+def saved_step(history: CheckpointHistory, gang: Gang, asked: Preemption) -> int | None:
+    """The checkpoint that answers the request, when every rank that has to confirm it did; None: not yet."""
+    found = [
+        confirmation.step
+        for kind in history.kinds.values()
+        for confirmation in kind.confirmations
+        if confirmation.topology_version == gang.table.topology_version
+        and confirmation.step >= asked.at_step
+        and _is_answer(confirmation, kind, gang)
+    ]
+    return min(found, default=None)
+
+
+def _is_answer(confirmation: Confirmation, kind: KindHistory, gang: Gang) -> bool:
+    """Who has to confirm is known from earlier checkpoints. With the first of all, it is every rank or the deadline."""
+    if confirmation.writers is None and len(kind.confirmations) == 1:
+        return count(confirmation.ranks) >= gang.table.world_size
+    return is_complete(confirmation, kind.ranks_ever)
+
+
+def has_left(draft: Draft) -> bool:
+    """The stop was by notice, and whoever gave it is gone: there is no cause to find out, and nothing to wait for."""
+    asked = draft.gang.preemption
+    return draft.incident.by_notice and asked is not None and not any(map(draft.gang.is_present, asked.nodes))
+
+
+def leave_out(draft: Draft) -> None:
+    """Whoever gave notice gets no place any more, also when its agent has not left yet."""
+    asked = draft.gang.preemption
+    for node_id in sorted(asked.nodes) if asked is not None else ():
+        if draft.gang.is_present(node_id):
+            draft.change_member(replace(draft.gang.members[node_id], standing=Standing.LEFT))
+            draft.explain("preemption.left_out", f"{node_id} gave notice and gets no place any more")

@@ -1,0 +1,63 @@
+"""A job told as a story in which nodes give notice, and agents act alone."""
+
+from __future__ import annotations
+
+from planner_story import JOB, Story
+
+from fault_contracts.agent import CheckpointReported
+from fault_contracts.lone_agent import AgentActedAlone
+from fault_contracts.payload import Reason
+from fault_contracts.preemption import PreemptionNoticed
+from recovery_planner.domain.checkpoint import record
+from recovery_planner.domain.step import Step
+
+
+class NoticeStory(Story):
+    """A Story with a few more events."""
+
+    def confirm(self, number: int, *ranks: int, writers: int | None = None) -> None:
+        """Ranks confirm a checkpoint, one after the other, and the gang is told of each."""
+        for rank in ranks:
+            report = CheckpointReported(
+                node_id="any",
+                job_id=JOB,
+                topology_version=self.gang.table.topology_version,
+                rank=rank,
+                step=number,
+                path=f"/ckpt/{number}",
+                writers=writers,
+                saved_at=self.now,
+            )
+            self.history = record(self.history, report)
+            self.feed(report)
+
+    def notice(self, node: str, *, at_step: int = 20, within_s: float = 30.0, version: int | None = None) -> Step:
+        """The agent of a node was told to go."""
+        return self.feed(
+            PreemptionNoticed(
+                node_id=node,
+                instance_id=self.instance(node),
+                job_id=JOB,
+                topology_version=version or self.gang.table.topology_version,
+                at_step=at_step,
+                within_s=within_s,
+                reason="SIGTERM to the agent",
+                noticed_at=self.now,
+            )
+        )
+
+    def act_alone(self, node: str, *, version: int | None = None) -> Step:
+        """The agent of a node heard no planner and stopped its ranks."""
+        return self.feed(
+            AgentActedAlone(
+                node_id=node,
+                instance_id=self.instance(node),
+                job_id=JOB,
+                topology_version=version or self.gang.table.topology_version,
+                policy="keep",
+                silent_s=61.0,
+                stuck_pids=(4711,),
+                reason=Reason(rule_id="dead_man.broken", sentence="no planner was heard for 61 s"),
+                acted_at=self.now,
+            )
+        )
