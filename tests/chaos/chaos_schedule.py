@@ -43,8 +43,8 @@ class Moment(StrEnum):
     """On its way to the barrier of a restart in place, or waiting there."""
 
 
-KINDS: dict[Kind, int] = {Kind.KILL: 4, Kind.RAISE: 3, Kind.NODE: 2}
-"""Kinds and how often. Kind.STOP joins with a number of its own once hangs are detected."""
+KINDS: dict[Kind, int] = {Kind.KILL: 4, Kind.RAISE: 3, Kind.STOP: 3, Kind.NODE: 2}
+"""Kinds and how often."""
 FIRST = (Moment.ANY, Moment.ANY, Moment.STEP, Moment.WRITING, Moment.SAVED)
 DURING = (Moment.ENTERED, Moment.JOINED, Moment.BARRIER)
 PAUSE_S_MAX = 0.4

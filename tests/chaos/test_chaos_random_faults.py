@@ -13,8 +13,9 @@ from chaos_schedule import trials
 
 RECOVERIES = int(os.environ.get("CHAOS_RECOVERIES", "6"))
 """Of each mode."""
-SEED = int(os.environ.get("CHAOS_SEED", "1"))
-"""The same in every `make check`; `make chaos` takes another one each time."""
+SEED = int(os.environ.get("CHAOS_SEED", "130"))
+"""The same in every `make check`, one whose first six trials have every kind and every moment; `make chaos` takes
+another one each time."""
 TRIAL_LIMIT_S = 60.0
 """On average, with the import of torch by the agents of new nodes on busy cores. A wedge is found by its own limit."""
 

@@ -44,8 +44,8 @@ class WorkerReportRelay:
         checkpoints: CheckpointDiscovery,
     ) -> None:
         self._life = life
-        self._checkpoints = checkpoints
         self.step_times = StepTimesReporter(life, outgoing, clock)
+        self._checkpoints = checkpoints
         self._blocks = blocks
         self._outgoing = outgoing
         self._clock = clock
