@@ -30,14 +30,17 @@ from fault_contracts.step_times import RankStepTimes, StepTimesReported
 from health_ingest.domain.gang_pace import GangPace
 from health_ingest.domain.straggler import StragglerPolicy
 from node_agent.adapters.announcer import TerminalAnnouncer
+from node_agent.adapters.checkpoint_files import LocalCheckpointFiles
 from node_agent.adapters.terminal import Terminal
 from node_agent.adapters.worker_output import rank_files
 from node_agent.adapters.worker_socket import WorkerSocket
 from node_agent.application.agent_life import AgentIdentity, AgentLife, JobProgram
 from node_agent.application.block_reports import BlockReports
+from node_agent.application.discover_checkpoints import CheckpointDiscovery
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.ports import ProgramKind, TerminalCopy, WorkerHandle, WorkerSource
 from node_agent.application.relay_worker_reports import WorkerReportRelay
+from node_agent.domain.checkpoint_check import CheckLevel
 from node_agent.domain.progress import Progress
 from node_agent.domain.step_window import StepWindows, WindowPolicy
 from node_agent.domain.worker_group import WorkerGroup
@@ -118,7 +121,9 @@ async def measure_agent(seconds: float) -> dict[str, float]:
     life = new_life()
     outgoing = Outgoing(life.identity, clock, Sink())
     blocks = BlockReports(life, outgoing, clock, announcer)
-    relay = WorkerReportRelay(life, outgoing, clock, announcer, blocks)
+    files = LocalCheckpointFiles(cwd=Path.cwd())
+    checkpoints = CheckpointDiscovery(life, outgoing, clock, announcer, files, level=CheckLevel.NONE)
+    relay = WorkerReportRelay(life, outgoing, clock, announcer, blocks, checkpoints)
     handles: dict[int, WorkerHandle] = {}
     server = WorkerSocket(owner_of=handles.get, reports=relay)
     await server.start()

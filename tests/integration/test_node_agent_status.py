@@ -24,7 +24,7 @@ import worker_link
 link = worker_link.connect()
 link.labels(dp=os.environ["RANK"])
 link.step(12)
-link.checkpoint_saved(10, "/c/10")
+link.checkpoint_saved(10, "s3://c/10")
 print("token", os.environ.get("PHALANX_STATUS_TOKEN"), flush=True)
 time.sleep(600)
 """

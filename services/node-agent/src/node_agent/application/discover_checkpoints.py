@@ -26,7 +26,7 @@ from node_agent.domain.checkpoint_history import (
     newest_counting,
 )
 from service_kit.ports import Clock
-from training_topology.identity import NodeId
+from training_topology.identity import LocalRank, NodeId
 
 CHECK = "checkpoint_check"
 PATIENCE_S = 10.0
@@ -178,7 +178,9 @@ class CheckpointDiscovery:
 
     def _accept(self, claim: Claim) -> None:
         self.history = confirmed(self.history, claim)
-        life = self._life
+        life, group = self._life, self._life.group
+        if group is not None and 0 <= claim.rank - group.first_rank < group.nproc:
+            life.notes.checkpoint(LocalRank(claim.rank - group.first_rank), claim.kind, claim.step)
         self._outgoing.send(
             CheckpointReported(
                 node_id=life.identity.node_id,

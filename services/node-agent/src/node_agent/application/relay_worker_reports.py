@@ -129,9 +129,6 @@ class WorkerReportRelay:
         source: str = "a log rule",
     ) -> None:
         """A rank's part of a checkpoint is durable, whoever says so: the script over worker-link, or a log rule."""
-        group = self._life.group
-        if group is not None and 0 <= rank - group.first_rank < group.nproc:
-            self._life.notes.checkpoint(LocalRank(rank - group.first_rank), kind, step)
         self._checkpoints.confirm(
             rank,
             step=step,
