@@ -52,12 +52,12 @@ def run_job(job_id: str, *, as_json: bool, cluster: str, data_dir: Path) -> int:
     from service_kit.errors import ServiceError
     from service_kit.logging import configure_logging
 
-    # Its log lines are for services; a person gets the one message below.
-    configure_logging(service="phalanx job", level="error")
     try:
         found = buses(cluster, data_dir)
         if not found:
             return _fail("no bus: set NATS_URL, start `phalanx up`, or give the --data-dir of a run", 3)
+        # The bus client's log lines are for services; a person gets the one message below.
+        configure_logging(service="phalanx job", level="error")
         views = [view for settings in found for view in asyncio.run(job_views(settings, job_id))]
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
