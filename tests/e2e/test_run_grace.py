@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300), pytest.mark.asyncio]
 RUN = ["-m", "phalanx_cli.main", "run"]
 START_S = 120.0
 SAVES_WHEN_ASKED = """
-import sys, time
+import os, sys, time
 import torch, torch.distributed as dist
 import worker_link
 
@@ -33,7 +33,10 @@ for step in range(first, int(sys.argv[1])):
     if link.checkpoint_requested(step):
         print(f"rank {rank} saves step {step}", flush=True)
         dist.barrier()  # as a sharded save would: ranks that disagreed about the step would hang here
-        link.checkpoint_saved(step, f"/checkpoints/{step}", writers=2)
+        path = os.path.abspath(f"{step}-{rank}.pt")
+        with open(path, "w") as file:
+            file.write("weights")
+        link.checkpoint_saved(step, path, writers=2)
     if step % 10 == 0:
         print(f"rank {rank} step {step}", flush=True)
 dist.destroy_process_group()

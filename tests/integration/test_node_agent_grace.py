@@ -29,7 +29,7 @@ print("up", flush=True)
 time.sleep(600)
 """
 STEPS = """
-import time, worker_link
+import os, time, worker_link
 link = worker_link.connect()
 step = 0
 while True:
@@ -38,7 +38,10 @@ while True:
     link.step(step)
     if link.checkpoint_requested(step):
         print("saves", step, flush=True)
-        link.checkpoint_saved(step, f"/c/{step}")
+        path = os.path.abspath(f"{step}-{os.environ['RANK']}.pt")
+        with open(path, "w") as file:
+            file.write("weights")
+        link.checkpoint_saved(step, path)
 """
 
 
