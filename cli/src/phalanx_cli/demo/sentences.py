@@ -49,6 +49,8 @@ def sentence(event: Payload, *, ranks_per_node: int) -> tuple[str, str] | None:
             return "closed", f"{event.outcome}{'' if total_s is None else f' after {total_s:.2f} s'}"
         case JobEnded():
             return "end", f"job {event.job_id} ended, {event.outcome}: {event.summary or event.reason.sentence}"
+        case CommandRefused(code="table_gap"):
+            return None  # a node in reserve that does not hold the rank table yet; it gets it whole with its ranks
         case CommandRefused():
             return "refused", f"{event.node_id} refused a command ({event.code}): {event.message}"
         case _:

@@ -101,6 +101,7 @@ async def test_a_delta_on_an_unknown_table_is_refused_and_the_whole_table_then_w
     [refused] = await node.obey(start(5, base_version=4, rows=(row(1, "n9"),)))
     assert isinstance(refused, CommandRefused)
     assert refused.code == "table_gap"
+    assert not any("refused" in line for line in node.said), "for a spare nothing is wrong"
     [told] = await node.obey(start(6, attempt=1))
     assert isinstance(told, WorkersStarted)
 

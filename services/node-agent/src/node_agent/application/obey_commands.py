@@ -119,7 +119,9 @@ class CommandIntake:
         except TransitionRefused as refusal:
             return self._refusal(command, "illegal_transition", str(refusal))
         except TableGap as gap:
-            return self._refusal(command, "table_gap", str(gap))
+            # A spare that came after the start before this one: the planner learns so, and nothing is wrong.
+            said = None if self._life.handles else "standing by; the whole rank table comes when this node is needed"
+            return self._refusal(command, "table_gap", str(gap), said=said)
         except RequestRefused as refused:
             return self._refusal(command, refused.code, str(refused))
 
@@ -146,8 +148,8 @@ class CommandIntake:
         refusal = self._refusal(command, verdict.code, verdict.reason.sentence)
         self._outgoing.send(refusal, urgent=True, causation_id=causation_id, correlation_id=command.fence.incident_id)
 
-    def _refusal(self, command: Command, code: str, message: str) -> CommandRefused:
-        self._announcer.say(f"refused {type(command).__name__}: {message}")
+    def _refusal(self, command: Command, code: str, message: str, *, said: str | None = None) -> CommandRefused:
+        self._announcer.say(said or f"refused {type(command).__name__}: {message}")
         return CommandRefused(
             node_id=self._life.identity.node_id,
             instance_id=self._life.identity.instance_id,
