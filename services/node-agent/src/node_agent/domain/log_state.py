@@ -42,6 +42,8 @@ TRANSITIONS: Mapping[LogState, frozenset[LogState]] = {
 """FAULTED lasts until the rank is started anew."""
 
 _RETIRED = "the stop pattern retired it"
+_WORDS = {SLOW: "out of bounds"}
+"""A metric over its threshold may be a speed, or a loss that is NaN; the name of the state fits only the first."""
 _REASON_PREFIX = {SLOW: "LogSlow", HANGING: "LogHang", FAULTED: "LogFault"}
 
 
@@ -239,7 +241,7 @@ def _verdict(rule: LogRule, state: RuleState) -> LogVerdict:
     return LogVerdict(
         rule_id=reason_id(state.state, rule.name),
         state=state.state,
-        sentence=f"{rule.name} is {state.state}: {state.why}",
+        sentence=f"{rule.name} is {_WORDS.get(state.state, state.state)}: {state.why}",
         value=state.metric.value,
         suppressed=state.told.suppressed,
     )
