@@ -8,7 +8,7 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,29 +21,7 @@ from worker_link import block_channel
 from worker_link.block_channel import ChannelLost
 from worker_link.frames import encode
 from worker_link.generation import Generation
-from worker_link.strike import RestartRequested, StrikeGate
-
-
-@pytest.fixture
-def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Reply], Agent]]:
-    made: list[Agent] = []
-    monkeypatch.setattr(block_module, "_channel", None)
-    monkeypatch.setattr(block_module, "_gate", StrikeGate())
-    saved = dict(os.environ)
-    os.environ.update(PHALANX_WORKER_SOCKET=str(tmp_path / "s"), RANK="0", WORLD_SIZE="2", PHALANX_TOPOLOGY_VERSION="1")
-
-    def make(reply: Reply) -> Agent:
-        made.append(Agent(tmp_path / "s", reply))
-        made[-1].start()
-        return made[-1]
-
-    yield make
-    os.environ.clear()
-    os.environ.update(saved)
-    for each in made:
-        each.listener.close()
-        if each.connection is not None:
-            each.connection.close()
+from worker_link.strike import RestartRequested
 
 
 def wait_until(check: Callable[[], object]) -> None:

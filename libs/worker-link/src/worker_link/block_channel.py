@@ -14,10 +14,11 @@ import threading
 import time
 from collections.abc import Callable
 
-from worker_link.block_messages import Abort, BlockMessage, Go
+from worker_link.block_messages import Abort, AtBarrier, BlockMessage, Go
 from worker_link.frames import FrameError, FrameReader, encode
 from worker_link.message_fields import MessageError
 from worker_link.messages import Hello, from_wire, to_wire
+from worker_link.standstill import Standstill
 from worker_link.strike import StrikeGate
 
 STRIKE_AGAIN_S = 1.0
@@ -41,6 +42,7 @@ class BlockChannel:
         self._lost = ""
         self._unblock: Callable[[int], None] = lambda _version: None
         self._unblock_again: Callable[[int], None] = self._unblock
+        self._standstill = Standstill()
         self.pid = os.getpid()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(SEND_S_MAX)
@@ -107,12 +109,20 @@ class BlockChannel:
                     again_at_s = time.monotonic() + STRIKE_AGAIN_S
                     if self._gate.strike(striking):
                         self._unblock_again(striking)
+                        self._tell_standstill(striking)
                     else:
                         striking = None
         except (ChannelLost, OSError, FrameError, MessageError) as error:
             with self._news:
                 self._lost = str(error) or type(error).__name__
                 self._news.notify_all()
+
+    def _tell_standstill(self, version: int) -> None:
+        """A rank that nothing can free is not fit to go on; the others need not wait for it at the barrier."""
+        place = self._standstill.look(self._gate.thread_id, version)
+        if place:
+            reason = f"its training thread does not come back from {place}, although everything there was aborted"
+            self.send(AtBarrier(topology_version=version, healthy=False, reason=reason))
 
     def _take(self, message: object) -> int | None:
         """Returns the version that somebody has to be struck out of."""

@@ -46,6 +46,11 @@ class StrikeGate:
         """For whoever must decide together with the gate."""
         return self._lock
 
+    @property
+    def thread_id(self) -> int | None:
+        """Who runs the user's function; None: nobody does."""
+        return self._thread_id
+
     def is_open(self, version: int) -> bool:
         """A thread runs the block of this version, or of an older one."""
         return self._thread_id is not None and self._version <= version
