@@ -166,7 +166,7 @@ def _clean(root: Path, *, keep: bool) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3, help="fresh jobs of each contestant, in turn (3)")
+    parser.add_argument("--rounds", type=int, default=2, help="fresh jobs of each contestant, in turn (2)")
     parser.add_argument("--only", nargs="+", choices=list(Name), default=list(Name), help="contestants (all)")
     parser.add_argument("--faults", nargs="+", choices=list(Fault), default=list(Fault), help="faults (all)")
     parser.add_argument(
