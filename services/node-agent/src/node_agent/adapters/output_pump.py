@@ -10,7 +10,7 @@ import asyncio
 import select
 from collections.abc import Callable
 
-REST_S = 0.02
+REST_S = 0.05
 """Nobody sees it on a terminal; detection by a log rule is late by at most this much. The end of a rank does not wait
 for it: its pipes are emptied then."""
 REST_BYTES_MAX = 16 * 1024
