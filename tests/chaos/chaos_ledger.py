@@ -129,9 +129,15 @@ class Ledger:
 
 
 def lives(pid: int, started: int) -> bool:
-    """Whether this very process is there, as a zombie too."""
+    """Whether this very process is there, as a zombie too.
+
+    Not as a zombie whose agent and nursery were killed: it went to init, or to this process where a test before made it
+    a subreaper, and is no more than a number until it is collected.
+    """
     fields = stat_of(pid)
-    return fields is not None and int(fields[19]) == started
+    if fields is None or int(fields[19]) != started:
+        return False
+    return not (fields[0] == "Z" and int(fields[1]) in (1, os.getpid()))
 
 
 def stat_of(pid: int) -> list[str] | None:
