@@ -1,6 +1,8 @@
 """Evidence on disk: complete when there is room, bounded when there is much, told when there is none."""
 
+import asyncio
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -62,3 +64,15 @@ async def test_a_file_system_that_hangs_costs_the_evidence_only(tmp_path: Path) 
     assert await store.save(1, texts={}, tails={"tail": tmp_path / "pipe"}) == ""
     assert "not saved within 0.1 s" in notices[0]
     (tmp_path / "pipe").open("wb").close()  # lets the thread go
+
+
+def test_a_file_system_that_hangs_does_not_hold_the_end_of_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = threading.Event()
+    monkeypatch.setattr(evidence_folder, "write_evidence", lambda *_: release.wait(60))
+    store = EvidenceFolders(lambda _version: tmp_path, lambda _line: None, save_s_max=0.05)
+    assert asyncio.run(store.save(1, texts={}, tails={})) == ""  # its end joins the threads of the loop's executor
+    hanging = [thread for thread in threading.enumerate() if thread.name == "evidence"]
+    release.set()
+    assert [thread.daemon for thread in hanging] == [True]

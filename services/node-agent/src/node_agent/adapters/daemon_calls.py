@@ -23,6 +23,11 @@ class DaemonCalls:
         self._name = name
         self._slots = asyncio.Semaphore(limit)
 
+    @property
+    def exhausted(self) -> bool:
+        """As many calls as are allowed have not come back."""
+        return self._slots.locked()
+
     async def run(self, call: Callable[[threading.Event], T], *, limit_s: float) -> T:
         """The call's result. It is handed an event that is set when nobody waits for it any more.
 

@@ -6,11 +6,12 @@ must not hold a recovery.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+
+from node_agent.adapters.daemon_calls import DaemonCalls
 
 FOLDERS_MAX = 32
 """In one attempt, also over runs of one job id. Ranks are told once each: more means that something repeats."""
@@ -22,6 +23,8 @@ TAIL_BYTES_MAX = 64 * 1024
 """Of a log, from its end: about 500 lines."""
 SAVE_S_MAX = 2.0
 """A recovery takes less than that; evidence that takes longer is given up."""
+SAVES_MAX = 2
+"""At a time, those that hang included."""
 _CUT = b"\n[cut here: more than is kept]\n"
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -35,13 +38,16 @@ class EvidenceFolders:
         self._attempt_dir = attempt_dir
         self._notice = notice
         self._save_s_max = save_s_max
+        self._calls = DaemonCalls(name="evidence", limit=SAVES_MAX)
 
     async def save(self, topology_version: int, *, texts: Mapping[str, str], tails: Mapping[str, Path]) -> str:
         """See the port."""
         attempt = self._attempt_dir(topology_version)
         try:
-            async with asyncio.timeout(self._save_s_max):
-                return str(await asyncio.to_thread(write_evidence, attempt, texts, tails))
+            folder = await self._calls.run(
+                lambda _given_up: write_evidence(attempt, texts, tails), limit_s=self._save_s_max
+            )
+            return str(folder)
         except TimeoutError:
             self._notice(f"evidence was not saved within {self._save_s_max:g} s in {attempt}; going on without it")
         except OSError as error:

@@ -5,11 +5,11 @@ The files may lie on a network file system that hangs as well, so they are read 
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from node_agent.adapters.daemon_calls import DaemonCalls
 from node_agent.adapters.dump_signal import answers_dump_signal
 from node_agent.application.ports import RankFiles, WorkerHandle
 from node_agent.domain.stack_dump import TEXT_LENGTH_MAX, parse_last_dump
@@ -30,16 +30,17 @@ class StackFiles:
     ) -> None:
         self._files_of = files_of
         self._signal = signal
-        self._hanging: asyncio.Task[Mapping[Rank, str]] | None = None
+        self._calls = DaemonCalls(name="stacks", limit=1)
 
     async def take(self, handles: Sequence[WorkerHandle], *, wait_s: float) -> Mapping[Rank, str]:
         """See the port."""
-        if self._hanging is not None and not self._hanging.done():
+        if self._calls.exhausted:
             return {}  # the file system has not answered the last time yet: one thread waits for it, not a hundred
         files = {handle: found.stacks for handle in handles if (found := self._files_of(handle)) is not None}
-        self._hanging = asyncio.create_task(asyncio.to_thread(self._take, files, wait_s))
-        done, _ = await asyncio.wait([self._hanging], timeout=wait_s + READ_S_MAX)
-        return self._hanging.result() if done else {}
+        try:
+            return await self._calls.run(lambda _given_up: self._take(files, wait_s), limit_s=wait_s + READ_S_MAX)
+        except TimeoutError:
+            return {}
 
     def _take(self, files: Mapping[WorkerHandle, Path], wait_s: float) -> dict[Rank, str]:
         places = {handle: _size(path) for handle, path in files.items()}
