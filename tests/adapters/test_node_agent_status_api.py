@@ -9,13 +9,14 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 from status_rig import status_rig
 from worker_rig import read
 
-from node_agent.adapters import status_server
+from node_agent.adapters import status_rank_files, status_server
 from node_agent.adapters.status_api import StatusUnavailable
 from node_agent.adapters.status_options import StatusOptions
 
@@ -150,6 +151,23 @@ async def test_metrics_are_prometheus_text_with_few_labels(tmp_path: Path) -> No
         assert any(line.startswith("process_resident_memory_bytes ") for line in lines)
         names = [line.split()[2] for line in lines if line.startswith("# TYPE")]
         assert len(names) == len(set(names))
+
+
+@pytest.mark.asyncio
+async def test_a_file_system_that_hangs_holds_one_answer_and_not_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = threading.Event()
+    monkeypatch.setattr(status_rank_files, "_tail", lambda *_: release.wait(60))
+    monkeypatch.setattr(status_rank_files, "READ_LIMIT_S", 0.3)
+    async with status_rig(tmp_path) as s:
+        await s.start_rank(UP)
+        waiting = asyncio.create_task(s.get("/logs/tail?rank=0"))
+        assert (await s.get("/healthz")).status == 200
+        assert not waiting.done()
+        answer = await waiting
+        release.set()
+        assert (answer.status, "does not answer" in answer.json["detail"]) == (504, True)
 
 
 @pytest.mark.asyncio

@@ -34,18 +34,14 @@ class Records:
         self.size = 0
         self.dump = DUMP
         self.mark = 0
-        self.born_in = {1}
         self.asked: list[Path] = []
-
-    def exist(self, files: RankFiles) -> bool:
-        return any(f"attempt_{version}/" in f"{files.directory}/" for version in self.born_in)
 
     async def tail(self, files: RankFiles, stream: LogStreamName, *, bytes_max: int) -> FileTail:
         path = files.stdout if stream is LogStreamName.STDOUT else files.stderr
         size = self.size or len(self.data)
         return FileTail(path=str(path), size_bytes=size, offset=size - len(self.data), data=self.data)
 
-    def dump_mark(self, files: RankFiles) -> int:
+    async def dump_mark(self, files: RankFiles) -> int:
         self.asked.append(files.stacks)
         return self.mark
 
@@ -75,13 +71,19 @@ class Scene:
         self.records = Records()
         self.look = Look()
         self.signals: list[tuple[int, int]] = []
+        self.born_in = 1
         processes = self.node.processes
         processes.signal = self.signal  # type: ignore[attr-defined]
         describer = AgentDescriber(self.node.life, processes, self.look, self, self.node.clock)
-        self.inspection = RankInspection(self.node.life, describer, processes, self.look, self.records, self.node.clock)
+        self.inspection = RankInspection(
+            self.node.life, describer, processes, self.look, self.records, self, self.node.clock
+        )
 
     def __len__(self) -> int:
         return 0
+
+    def files_of(self, handle: WorkerHandle) -> RankFiles:
+        return self.node.life.program.files(self.born_in, handle.local_rank)
 
     def signal(self, handle: WorkerHandle, number: int) -> bool:
         self.signals.append((handle.rank, number))
@@ -142,9 +144,8 @@ async def test_a_survivor_of_a_restart_in_place_has_the_files_it_was_born_with(t
     await scene.node.obey(start())
     await scene.node.obey(stop())
     await scene.node.obey(start(2, attempt=1))
-    scene.records.born_in = {1}
     await scene.inspection.stacks(0)
-    scene.records.born_in = {1, 2}
+    scene.born_in = 2
     await scene.inspection.stacks(1)
     assert [path.parts[-3:-1] for path in scene.records.asked] == [("attempt_1", "0"), ("attempt_2", "1")]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from node_agent.adapters.status_options import BadToken, StatusOptions
 from node_agent.adapters.status_rank_files import ProcLook, RankFileRecords
 from node_agent.adapters.status_server import Site, StatusServer, bind
+from node_agent.adapters.worker_processes import ProcessWorkers
 from node_agent.application.agent_life import AgentLife
 from node_agent.application.control_ports import Announcer
 from node_agent.application.describe_agent import AgentDescriber
 from node_agent.application.inspect_rank import RankInspection
-from node_agent.application.ports import WorkerProcesses
 from node_agent.application.status_views import Backlog
 from service_kit.logging import get_logger
 from service_kit.ports import Clock
@@ -27,11 +27,11 @@ class StatusApi:
     """One agent's API. `describer` is there also when nobody listens."""
 
     def __init__(
-        self, life: AgentLife, processes: WorkerProcesses, backlog: Backlog, clock: Clock, announcer: Announcer
+        self, life: AgentLife, processes: ProcessWorkers, backlog: Backlog, clock: Clock, announcer: Announcer
     ) -> None:
         look = ProcLook()
         self.describer = AgentDescriber(life, processes, look, backlog, clock)
-        self._inspection = RankInspection(life, self.describer, processes, look, RankFileRecords(), clock)
+        self._inspection = RankInspection(life, self.describer, processes, look, RankFileRecords(), processes, clock)
         self._announcer = announcer
         self._server: StatusServer | None = None
 

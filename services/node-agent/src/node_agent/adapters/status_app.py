@@ -95,6 +95,10 @@ def _add_problems(app: FastAPI) -> None:
     async def too_soon(request: Request, error: TooSoon) -> Response:
         return _problem(request, 429, str(error), {"Retry-After": str(int(error.wait_s) + 1)})
 
+    @app.exception_handler(TimeoutError)
+    async def silent(request: Request, _error: TimeoutError) -> Response:
+        return _problem(request, 504, "the file system with the ranks' logs does not answer; look at it on this node")
+
     @app.exception_handler(Exception)
     async def broken(request: Request, error: Exception) -> Response:
         return _problem(request, 500, f"{type(error).__name__}; the trace is in agent.log in the agent's folder")

@@ -2,52 +2,55 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
+from node_agent.adapters.daemon_calls import DaemonCalls
 from node_agent.adapters.dump_signal import answers_dump_signal
 from node_agent.application.ports import RankFiles, WorkerHandle
 from node_agent.application.status_views import FileTail, LogStreamName
 from worker_link.process_tree import read_process
 
+READS_MAX = 4
+"""At a time, those that hang in a network file system included."""
+READ_LIMIT_S = 5.0
+"""A third of what one connection may last."""
 LOOK_INTERVAL_S = 0.02
 REST_S = 0.06
 """A dump is written in one go within a millisecond; one that has not grown for so long is complete."""
 DUMP_BYTES_MAX = 2_000_000
 """As much as domain.stack_dump reads."""
 
+T = TypeVar("T")
+
 
 class RankFileRecords:
-    """Reads with bounds; a file that is missing, removed or replaced is an empty one."""
+    """Reads with bounds, never on the event loop; a file that is missing, removed or replaced is an empty one.
 
-    def exist(self, files: RankFiles) -> bool:
-        """See the port."""
-        return files.directory.is_dir()
+    Every method raises TimeoutError when the file system does not answer.
+    """
+
+    def __init__(self) -> None:
+        self._calls = DaemonCalls(name="status-files", limit=READS_MAX)
 
     async def tail(self, files: RankFiles, stream: LogStreamName, *, bytes_max: int) -> FileTail:
         """See the port."""
         path = files.stdout if stream is LogStreamName.STDOUT else files.stderr
-        # In a thread: it may be a network file system, and what it holds is no longer in memory.
-        return await asyncio.to_thread(_tail, path, bytes_max)
+        return await self._run(lambda: _tail(path, bytes_max))
 
-    def dump_mark(self, files: RankFiles) -> int:
+    async def dump_mark(self, files: RankFiles) -> int:
         """See the port."""
-        return _size(files.stacks)
+        return await self._run(lambda: _size(files.stacks))
 
     async def dump_after(self, files: RankFiles, mark: int, *, limit_s: float) -> str:
         """See the port."""
-        loop = asyncio.get_running_loop()
-        give_up_at = loop.time() + limit_s
-        size, since = mark, loop.time()
-        while loop.time() < give_up_at:
-            await asyncio.sleep(LOOK_INTERVAL_S)
-            now = _size(files.stacks)
-            if now != size:
-                size, since = now, loop.time()
-            elif size > mark and loop.time() - since >= REST_S:
-                break
-        return _read(files.stacks, mark, DUMP_BYTES_MAX).decode(errors="backslashreplace")
+        return await self._run(lambda: _dump_after(files.stacks, mark, limit_s), longer_s=limit_s)
+
+    async def _run(self, read: Callable[[], T], *, longer_s: float = 0.0) -> T:
+        return await self._calls.run(lambda _given_up: read(), limit_s=READ_LIMIT_S + longer_s)
 
 
 class ProcLook:
@@ -61,6 +64,19 @@ class ProcLook:
     def answers_dump_signal(self, handle: WorkerHandle, files: RankFiles) -> bool:
         """See the port."""
         return answers_dump_signal(handle, files.stacks)
+
+
+def _dump_after(path: Path, mark: int, limit_s: float) -> str:
+    give_up_at_s = time.monotonic() + limit_s
+    size, since_s = mark, time.monotonic()
+    while time.monotonic() < give_up_at_s:
+        time.sleep(LOOK_INTERVAL_S)
+        now = _size(path)
+        if now != size:
+            size, since_s = now, time.monotonic()
+        elif size > mark and time.monotonic() - since_s >= REST_S:
+            break
+    return _read(path, mark, DUMP_BYTES_MAX).decode(errors="backslashreplace")
 
 
 def _size(path: Path) -> int:

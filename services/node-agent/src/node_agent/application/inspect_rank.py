@@ -5,6 +5,7 @@ from __future__ import annotations
 from node_agent.application.agent_life import AgentLife
 from node_agent.application.describe_agent import AgentDescriber
 from node_agent.application.ports import RankFiles, WorkerHandle, WorkerProcesses
+from node_agent.application.report_rank_faults import RankOutputFiles
 from node_agent.application.status_views import (
     FrameView,
     LogStreamName,
@@ -28,8 +29,6 @@ DUMP_INTERVAL_S = 2.0
 STACKS_FILE_BYTES_MAX = 64 * 1024 * 1024
 """Some thousand dumps; past this nobody reads them, and a script in a loop must not fill the disk."""
 RAW_LENGTH_MAX = 256 * 1024
-VERSIONS_LOOKED_AT_MAX = 1_000
-"""Generations gone back for the files of a process that was restarted in place; a restart budget is a few dozen."""
 
 
 class UnknownRank(Exception):
@@ -58,6 +57,7 @@ class RankInspection:
         processes: WorkerProcesses,
         look: ProcessLook,
         records: RankRecords,
+        outputs: RankOutputFiles,
         clock: Clock,
     ) -> None:
         self._life = life
@@ -65,6 +65,7 @@ class RankInspection:
         self._processes = processes
         self._look = look
         self._records = records
+        self._outputs = outputs
         self._clock = clock
         self._asked_at_s: dict[LocalRank, float] = {}
 
@@ -104,7 +105,7 @@ class RankInspection:
             raise TooSoon(rank, wait_s)
         self._asked_at_s[handle.local_rank] = now_s
         files = self._files(handle)
-        mark = self._records.dump_mark(files)
+        mark = await self._records.dump_mark(files)
         reason = self._refusal(handle, files, mark)
         if reason:
             return _without(handle, reason)
@@ -139,13 +140,8 @@ class RankInspection:
 
     def _files(self, handle: WorkerHandle) -> RankFiles:
         """A process that was restarted in place writes on into the files of the generation it was born in."""
-        files_of = self._life.program.files
-        newest = handle.topology_version
-        for version in range(newest, max(0, newest - VERSIONS_LOOKED_AT_MAX), -1):
-            files = files_of(version, handle.local_rank)
-            if self._records.exist(files):
-                return files
-        return files_of(newest, handle.local_rank)
+        known = self._outputs.files_of(handle)
+        return known or self._life.program.files(handle.topology_version, handle.local_rank)
 
 
 def _without(handle: WorkerHandle, reason: str, raw: str = "") -> StacksView:

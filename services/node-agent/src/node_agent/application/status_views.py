@@ -203,15 +203,16 @@ class FileTail:
 
 
 class RankRecords(Protocol):
-    """Reading what a rank's process has left in its files. Never raises for a file that is not there."""
+    """Reading what a rank's process has left in its files. Never raises for a file that is not there.
 
-    def exist(self, files: RankFiles) -> bool:
-        """Whether a process was started with these files."""
+    Raises:
+        TimeoutError: the file system does not answer.
+    """
 
     async def tail(self, files: RankFiles, stream: LogStreamName, *, bytes_max: int) -> FileTail:
         """The end of a stream."""
 
-    def dump_mark(self, files: RankFiles) -> int:
+    async def dump_mark(self, files: RankFiles) -> int:
         """Length of the stacks file now."""
 
     async def dump_after(self, files: RankFiles, mark: int, *, limit_s: float) -> str:
