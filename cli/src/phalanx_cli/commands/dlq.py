@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import sys
 from collections import deque
 from collections.abc import Iterable
 from enum import StrEnum
@@ -15,16 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from phalanx_cli.commands.bus_choice import chosen_bus
+from phalanx_cli.commands.bus_question import answer, fail, hush_log, print_lines
 from phalanx_cli.stack import developer
-from phalanx_cli.stack.errors import StackError
 
 if TYPE_CHECKING:
     from service_kit.jetstream.direct_get import Stored
     from service_kit.settings import BusSettings
 
 EXIT_NOT_RUNNING = developer.EXIT_NOT_RUNNING
-EXIT_UNAVAILABLE = 69
-EXIT_BAD_SETTINGS = 78
 LIMIT_DEFAULT = 100
 UNREADABLE = "Unreadable"
 _MESSAGE_SHOWN = 200
@@ -56,36 +52,16 @@ def dlq(
 
 def run_dlq(*, output: Format, limit: int, cluster: str, data_dir: Path) -> int:
     """Print the letters; returns the exit code."""
-    # Imported here: `phalanx --help` must not wait for the bus client.
-    from pydantic import ValidationError
+    return answer("dlq", lambda: _show(output, limit, cluster, data_dir))
 
-    from service_kit.errors import ServiceError
-    from service_kit.logging import configure_logging
 
-    # Its log lines are for services; a person gets the one message below.
-    configure_logging(service="phalanx dlq", level="error")
-    try:
-        settings = chosen_bus(cluster, data_dir)
-        if settings is None:
-            return _fail("no bus: set NATS_URL, or start a stack with `phalanx up`", EXIT_NOT_RUNNING)
-        letters = asyncio.run(_letters(settings, limit))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        return _fail(f"bad setting {'.'.join(map(str, first['loc']))}: {first['msg']}", EXIT_BAD_SETTINGS)
-    except StackError as error:
-        return _fail(str(error), developer.EXIT_FAILED)
-    except ServiceError as error:
-        return _fail(str(error), EXIT_UNAVAILABLE)
-    except KeyboardInterrupt:
-        return developer.EXIT_INTERRUPTED
-    lines = _as_json(letters) if output is Format.JSON else _as_table(letters)
-    try:
-        for line in lines:
-            sys.stdout.write(line + "\n")
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # `| head` has seen enough; what is left in the buffer must not fail at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _show(output: Format, limit: int, cluster: str, data_dir: Path) -> int:
+    settings = chosen_bus(cluster, data_dir)
+    if settings is None:
+        return fail("dlq", "no bus: set NATS_URL, or start a stack with `phalanx up`", EXIT_NOT_RUNNING)
+    hush_log("dlq")
+    letters = asyncio.run(_letters(settings, limit))
+    print_lines(_as_json(letters) if output is Format.JSON else _as_table(letters))
     return developer.EXIT_OK
 
 
@@ -156,8 +132,3 @@ def _as_table(letters: list[dict[str, Any]]) -> Iterable[str]:
     shown = [["".join(c if c.isprintable() else "?" for c in cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in shown) for column in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
-
-
-def _fail(text: str, code: int) -> int:
-    sys.stderr.write(f"phalanx dlq: {text}\n")
-    return code

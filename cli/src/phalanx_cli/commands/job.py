@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from phalanx_cli.commands.bus_choice import buses
+from phalanx_cli.commands.bus_question import answer, fail, hush_log, print_lines
 from phalanx_cli.stack import developer
-from phalanx_cli.stack.errors import StackError
 
 if TYPE_CHECKING:
     from recovery_planner.domain.gang import Gang
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
     from service_kit.settings import BusSettings
 
 EXIT_NO_JOB = 1
-EXIT_UNAVAILABLE = 69
-EXIT_BAD_SETTINGS = 78
 JOBS_SHOWN = 1_000
 
 
@@ -45,37 +41,28 @@ def job(
 
 def run_job(job_id: str, *, as_json: bool, cluster: str, data_dir: Path) -> int:
     """Print the job or the jobs; returns the exit code."""
+    return answer("job", lambda: _show(job_id, as_json=as_json, cluster=cluster, data_dir=data_dir))
+
+
+def _show(job_id: str, *, as_json: bool, cluster: str, data_dir: Path) -> int:
     # Imported here: `phalanx --help` must not wait for the bus client.
-    from pydantic import ValidationError
-
     from phalanx_cli.commands.job_view import job_lines
-    from service_kit.errors import ServiceError
-    from service_kit.logging import configure_logging
 
-    try:
-        found = buses(cluster, data_dir)
-        if not found:
-            return _fail("no bus: set NATS_URL, start `phalanx up`, or give the --data-dir of a run", 3)
-        # The bus client's log lines are for services; a person gets the one message below.
-        configure_logging(service="phalanx job", level="error")
-        views = [view for settings in found for view in asyncio.run(job_views(settings, job_id))]
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        return _fail(f"bad setting {'.'.join(map(str, first['loc']))}: {first['msg']}", EXIT_BAD_SETTINGS)
-    except StackError as error:
-        return _fail(str(error), developer.EXIT_FAILED)
-    except ServiceError as error:
-        return _fail(str(error), EXIT_UNAVAILABLE)
-    except KeyboardInterrupt:
-        return developer.EXIT_INTERRUPTED
+    found = buses(cluster, data_dir)
+    if not found:
+        text = "no bus: set NATS_URL, start `phalanx up`, or give the --data-dir of a run"
+        return fail("job", text, developer.EXIT_NOT_RUNNING)
+    hush_log("job")
+    views = [view for settings in found for view in asyncio.run(job_views(settings, job_id))]
     if job_id and not views:
-        return _fail(f"no job {job_id!r} is known; `phalanx job` lists those that are", EXIT_NO_JOB)
+        return fail("job", f"no job {job_id!r} is known; `phalanx job` lists those that are", EXIT_NO_JOB)
     if as_json:
-        _print([json.dumps(view) for view in views])
+        lines = [json.dumps(view) for view in views]
     elif job_id:
-        _print([line for view in views for line in job_lines(view)])
+        lines = [line for view in views for line in job_lines(view)]
     else:
-        _print(_list(views))
+        lines = _list(views)
+    print_lines("".join(c if c.isprintable() else "?" for c in line) for line in lines)
     return developer.EXIT_OK
 
 
@@ -152,18 +139,3 @@ def _list(views: list[dict[str, Any]]) -> list[str]:
     ]
     head = ("JOB", "PHASE", "VERSION", "NODES", "RANKS", "STEP", "CHECKPOINT", "RESTARTS")
     return list(table(head, rows))
-
-
-def _print(lines: list[str]) -> None:
-    try:
-        for line in lines:
-            sys.stdout.write("".join(c if c.isprintable() else "?" for c in line) + "\n")
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # `| head` has seen enough; what is left in the buffer must not fail at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _fail(text: str, code: int) -> int:
-    sys.stderr.write(f"phalanx job: {text}\n")
-    return code
