@@ -8,6 +8,8 @@ from typing import Any
 
 from chaos_schedule import WORLD
 
+from worker_link.process_tree import read_process
+
 SIZE = 16
 MODULUS = 2**31 - 1
 
@@ -124,7 +126,8 @@ class Ledger:
         found = []
         for pid, started in sorted(old):
             if lives(pid, started):
-                found.append(f"pid {pid} in state {(stat_of(pid) or '?')[0]}")
+                row = read_process(pid)
+                found.append(f"pid {pid} in state {row.state if row is not None else '?'}")
         return found
 
 
@@ -134,18 +137,10 @@ def lives(pid: int, started: int) -> bool:
     Not as a zombie whose agent and nursery were killed: it went to init, or to this process where a test before made it
     a subreaper, and is no more than a number until it is collected.
     """
-    fields = stat_of(pid)
-    if fields is None or int(fields[19]) != started:
+    row = read_process(pid)
+    if row is None or row.start_ticks != started:
         return False
-    return not (fields[0] == "Z" and int(fields[1]) in (1, os.getpid()))
-
-
-def stat_of(pid: int) -> list[str] | None:
-    """/proc/PID/stat behind the name, the state first; None when there is no such process."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
+    return row.alive or row.parent_pid not in (1, os.getpid())
 
 
 def processes_with(entry: str) -> list[int]:

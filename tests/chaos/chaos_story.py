@@ -8,7 +8,9 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chaos_ledger import processes_with, stat_of
+from chaos_ledger import processes_with
+
+from worker_link.process_tree import read_process
 
 if TYPE_CHECKING:
     from chaos_rig import Rig
@@ -24,8 +26,8 @@ async def tell(rig: Rig) -> str:
     processes = _processes(rig)
     for lives in rig.ledger.lives.values():
         for pid, started in lives.values():
-            stat = stat_of(pid)
-            if stat is not None and int(stat[19]) == started:
+            row = read_process(pid)
+            if row is not None and row.start_ticks == started:
                 os.kill(pid, DUMP_SIGNAL)
     await asyncio.sleep(0.5)  # for the dumps; a rank in the kernel gives none
     parts = [
@@ -45,8 +47,8 @@ async def tell(rig: Rig) -> str:
 def _processes(rig: Rig) -> list[str]:
     found = []
     for pid in processes_with(f"CHAOS_FOLDER={rig.folder}"):
-        stat = stat_of(pid)
-        if stat is None:
+        row = read_process(pid)
+        if row is None:
             continue
         folder = Path(f"/proc/{pid}")
         try:
@@ -54,7 +56,7 @@ def _processes(rig: Rig) -> list[str]:
             threads = [f"{(t / 'wchan').read_text()}" for t in (folder / "task").iterdir()]
         except OSError:
             continue  # it ended meanwhile
-        found.append(f"{pid} parent {stat[1]} state {stat[0]} waits in {threads}: {command}")
+        found.append(f"{pid} parent {row.parent_pid} state {row.state} waits in {threads}: {command}")
     return found
 
 

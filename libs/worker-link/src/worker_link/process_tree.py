@@ -29,14 +29,8 @@ class ProcessRow:
 
 def read_process(pid: int) -> ProcessRow | None:
     """One process, or None when it does not exist (any more)."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            text = file.read()
-    except OSError:  # gone between listing and reading: the normal case here
-        return None
-    # The command name is in parentheses and may hold spaces and parentheses itself.
-    fields = text[text.rfind(b")") + 2 :].split()
-    if len(fields) < 20:
+    fields = stat_fields(pid)
+    if fields is None:
         return None
     return ProcessRow(
         pid=pid,
@@ -46,6 +40,23 @@ def read_process(pid: int) -> ProcessRow | None:
         session=int(fields[3]),
         start_ticks=int(fields[19]),
     )
+
+
+def stat_fields(pid: int) -> list[bytes] | None:
+    """/proc/PID/stat from the state on, field 3 of proc_pid_stat(5), at least up to the start time; None when gone."""
+    try:
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # gone between listing and reading: the normal case here
+        return None
+    try:
+        text = os.read(fd, 4096)
+    except OSError:  # it ended between open and read
+        return None
+    finally:
+        os.close(fd)
+    # The command name is in parentheses and may hold spaces and parentheses itself.
+    fields = text[text.rfind(b")") + 2 :].split()
+    return fields if len(fields) >= 20 else None
 
 
 def read_processes() -> dict[int, ProcessRow]:

@@ -9,11 +9,11 @@ from node_agent.application.ports import WorkerHandle
 from node_agent.application.progress_ports import ProcessSample
 from node_agent.domain.rank_evidence import ProcessState
 from node_agent.domain.rank_looks import ProcessUsage
-from worker_link.process_tree import descendants, read_processes
+from worker_link.process_tree import descendants, read_processes, stat_fields
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _UTIME, _STIME, _NUM_THREADS, _START = 11, 12, 17, 19
-"""Places of fields 14, 15, 20 and 22 of proc_pid_stat(5) behind the command's name, which ends field 2."""
+"""Places of fields 14, 15, 20 and 22 of proc_pidstat_fields(5) behind the command's name, which ends field 2."""
 
 
 class ProcReader:
@@ -21,7 +21,7 @@ class ProcReader:
 
     def sample(self, handle: WorkerHandle) -> ProcessSample | None:
         """See the port. About 15 us."""
-        fields = _stat(handle.pid)
+        fields = stat_fields(handle.pid)
         if fields is None or int(fields[_START]) != handle.start_ticks:
             return None
         if fields[0] == b"Z" and int(fields[_NUM_THREADS]) <= 1:
@@ -30,7 +30,7 @@ class ProcReader:
 
     def usage(self, handle: WorkerHandle) -> ProcessUsage | None:
         """See the port. Scans /proc for the children: some 10 ms on a busy host, while a rank is suspected only."""
-        fields = _stat(handle.pid)
+        fields = stat_fields(handle.pid)
         if fields is None or int(fields[_START]) != handle.start_ticks:
             return None
         storage, anything = _io(handle.pid)
@@ -42,28 +42,12 @@ class ProcReader:
         )
 
 
-def _stat(pid: int) -> list[bytes] | None:
-    try:
-        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:  # it has ended: its pidfd tells that
-        return None
-    try:
-        text = os.read(fd, 4096)
-    except OSError:  # it ended between open and read
-        return None
-    finally:
-        os.close(fd)
-    # The command's name is in parentheses and may hold spaces and parentheses itself.
-    fields = text[text.rfind(b")") + 2 :].split()
-    return fields if len(fields) > _START else None
-
-
 def _cpu_s(fields: list[bytes]) -> float:
     return (int(fields[_UTIME]) + int(fields[_STIME])) / _TICKS_PER_S
 
 
 def _cpu_of(pids: Collection[int]) -> float:
-    rows = (_stat(pid) for pid in pids)
+    rows = (stat_fields(pid) for pid in pids)
     return sum(_cpu_s(fields) for fields in rows if fields is not None)
 
 
