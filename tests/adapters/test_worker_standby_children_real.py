@@ -66,10 +66,21 @@ async def test_a_killed_child_is_not_given_an_order_and_is_replaced(tmp_path: Pa
     async with rig(tmp_path, WorkerSource.NURSERY) as r:
         first = await r.workers.start(r.spec(r.script(SLEEPER)))
         [ready] = await standing_by(r, first.pid, 1)
+        os.kill(ready, signal.SIGSTOP)  # its end of the socket stays open until it runs again, here never
         os.kill(ready, signal.SIGKILL)
         assert (await r.run("raise SystemExit(7)")).exit_code == 7
         [other] = await standing_by(r, first.pid, 1)
         assert other != ready
+
+
+@pytest.mark.asyncio
+async def test_a_child_that_is_stopped_from_outside_holds_up_no_start(tmp_path: Path) -> None:
+    async with rig(tmp_path, WorkerSource.NURSERY) as r:
+        first = await r.workers.start(r.spec(r.script(SLEEPER)))
+        [ready] = await standing_by(r, first.pid, 1)
+        os.kill(ready, signal.SIGSTOP)
+        assert (await r.run("raise SystemExit(7)")).exit_code == 7
+        assert await gone(ready)
 
 
 @pytest.mark.asyncio

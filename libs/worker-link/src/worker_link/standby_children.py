@@ -21,6 +21,12 @@ from worker_link.linux import die_with_parent, name_process
 STANDBY_MAX = 64
 """More ranks than any node has GPUs today (16); a node with more forks the rest on demand."""
 
+_TAKEN = b"\x06"
+"""What a child answers once it holds its whole order (ASCII: acknowledge)."""
+
+_ANSWER_TIME_S_MAX = 2.0
+"""A child that waits answers within a millisecond; one that was stopped from outside must not hold up the start."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Awakened:
@@ -74,19 +80,31 @@ class StandbyChildren:
         return None
 
     def hand_over(self, order: dict[str, Any], fds: Sequence[int]) -> int | None:
-        """Give an order to a waiting child; its pid, or None when none could take it."""
+        """Give an order to a waiting child; its pid, or None when none could take it.
+
+        A child says when it has the order: the kernel also takes bytes for a child that is being killed, and the
+        start of that rank would be lost.
+        """
         raw = encode(order, max_bytes=self._frame_bytes_max)
         while self._waiting:
             pid, to_child = self._waiting.popleft()
-            try:
-                with to_child:
-                    sent = socket.send_fds(to_child, [raw], list(fds))
-                    if sent < len(raw):  # sending nothing would fail once the child has closed its end, order in hand
-                        to_child.sendall(raw[sent:])
-            except OSError:
-                continue  # it was killed before it had the whole order; its death is reaped like any other
-            return pid
+            with to_child:
+                if self._take(to_child, raw, fds):
+                    return pid
+            # Whatever it does now, it must not carry out an order that another child gets. A zombie is not hurt; the
+            # nursery reaps it like any other.
+            os.kill(pid, signal.SIGKILL)
         return None
+
+    def _take(self, to_child: socket.socket, raw: bytes, fds: Sequence[int]) -> bool:
+        try:
+            to_child.settimeout(_ANSWER_TIME_S_MAX)
+            sent = socket.send_fds(to_child, [raw], list(fds))
+            if sent < len(raw):
+                to_child.sendall(raw[sent:])
+            return to_child.recv(len(_TAKEN)) == _TAKEN
+        except OSError:  # killed before it had the whole order, or silent for too long
+            return False
 
     def forget(self, pid: int) -> None:
         """A child was reaped: it must not be given an order."""
@@ -121,4 +139,8 @@ class StandbyChildren:
             except FrameError:
                 os._exit(1)
             if order is not None:
+                try:
+                    orders.sendall(_TAKEN)
+                except OSError:  # nobody waits for the answer any more: the order is somebody else's
+                    os._exit(0)
                 return Awakened(order=order, fds=fds, socket_fd=orders.detach())
