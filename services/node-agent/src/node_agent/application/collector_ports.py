@@ -9,8 +9,8 @@ from fault_contracts.inventory import DeviceIdentity
 from node_agent.domain.observation import Observation
 
 Emit = Callable[[Observation], None]
-"""Hands over one observation that must not wait for the next sweep. Never blocks and never raises; a bounded queue
-that is full counts what it drops, and that count is itself a signal."""
+"""Hands over one observation that must not wait for the next sweep. Never blocks, never raises; a full queue counts
+what it drops, and that count is itself a signal."""
 
 
 class Collector(Protocol):
