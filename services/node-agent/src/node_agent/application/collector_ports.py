@@ -70,7 +70,7 @@ class CollectorFailed(Exception):
 
 
 class DeviceDirectory(Protocol):
-    """Which device sits at a PCI address: filled by NVML and by the kernel log, read by whoever has only one of them."""
+    """Which device sits at a PCI address: filled by NVML and by the kernel log, read by whoever has only one."""
 
     def learn(self, device: DeviceIdentity) -> None:
         """Take in what is known of a device; empty fields do not erase known ones."""
