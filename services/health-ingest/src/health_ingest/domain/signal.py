@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from fault_contracts.agent import ExitStatus, OomKill, WorkerExited
@@ -41,6 +42,11 @@ class Signal:
         observed_at: the node's clock; compared with other times of the same node only.
         worker: set when a rank ended.
         faulted: set when ranks live and cannot go on.
+        values: measured numbers.
+        attributes: what names the device and the place of the fault, e.g. xid, pci_bus_id, pid, location.
+        count: equal observations that this one stands for.
+        old: it happened before anybody watched.
+        boot_id: life of the machine it was seen in.
     """
 
     signal_id: str
@@ -53,6 +59,11 @@ class Signal:
     rank: int | None = None
     worker: WorkerEvidence | None = None
     faulted: FaultedRanks | None = None
+    values: Mapping[str, float] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    count: int = 1
+    old: bool = False
+    boot_id: str = ""
 
 
 def from_observation(observed: SignalObserved, signal_id: str) -> Signal:
@@ -70,6 +81,11 @@ def from_observation(observed: SignalObserved, signal_id: str) -> Signal:
         observed_at=observed.observed_at,
         job_id=observed.job_id,
         rank=observed.rank,
+        values=observed.values,
+        attributes=observed.attributes,
+        count=observed.count,
+        old=observed.old,
+        boot_id=observed.boot_id,
     )
 
 
