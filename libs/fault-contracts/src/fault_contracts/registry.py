@@ -15,6 +15,7 @@ from fault_contracts import (
     health,
     inventory,
     lone_agent,
+    measures,
     node_actions,
     preemption,
     rank_faults,
@@ -180,6 +181,7 @@ MESSAGES: tuple[MessageSpec, ...] = (
     _from_agent(lone_agent.AgentActedAlone, "acted_alone", _PLANNER),
     # Core NATS only: an old window says nothing about now.
     _evt(step_times.StepTimesReported, "pace", "step_times", "node_id", _AGENT, (_INGEST,), None),
+    _evt(measures.MeasuresReported, "measured", "devices", "node_id", _AGENT, (_INGEST,), None),
     _evt(health.SignalObserved, "health", "signal_observed", "node_id", _AGENT, (_INGEST,), Stream.HEALTH),
     _evt(health.SignalsObserved, "health", "signals_observed", "node_id", _AGENT, (_INGEST,), Stream.HEALTH),
     _evt(inventory.InventoryReported, "health", "inventory_reported", "node_id", _AGENT, (_INGEST,), Stream.HEALTH),

@@ -95,7 +95,7 @@ class MemoryBus:
         return receiving
 
     async def listen(
-        self, *, messages: Sequence[type[Payload]], handler: Handler, key: str | None = None
+        self, *, messages: Sequence[type[Payload]], handler: Handler, key: str | None = None, share: str = ""
     ) -> Subscription:
         """See the port."""
         patterns = []
@@ -110,6 +110,7 @@ class MemoryBus:
             patterns=tuple(patterns),
             handler=handler,
             durable=None,
+            share=share,
         )
         self._running.append(receiving)
         self._broker.listen(receiving.receiver)
@@ -205,6 +206,7 @@ class _Receiving:
         patterns: tuple[str, ...],
         handler: Handler,
         durable: str | None,
+        share: str = "",
     ) -> None:
         self._broker = broker
         self._cluster = cluster
@@ -213,7 +215,7 @@ class _Receiving:
         self._durable = durable
         self._stopped = False
         self._work: KeyedWork[tuple[Record, int]] = KeyedWork(self._process)
-        self.receiver = Receiver(owner=owner, patterns=patterns, take=self._take)
+        self.receiver = Receiver(owner=owner, patterns=patterns, take=self._take, share=share)
 
     async def stop(self) -> None:
         """See the port."""
