@@ -42,13 +42,14 @@ class Signal:
         signal_id: id of the message it came in; a redelivery has the same.
         observed_at: the node's clock; compared with other times of the same node only.
         code: what was looked at, as the collector names it; the entity's check may be a class of several.
-        attributes: what names the device and the place of the fault.
-        count: equal observations that this one stands for.
-        old: found in a backlog: it happened before anybody watched.
-        boot_id: of the machine; empty: not said.
         place: in the stream; None for what did not come in a batch, which is known by its id alone.
         worker: set when a rank ended.
         faulted: set when ranks live and cannot go on.
+        values: measured numbers.
+        attributes: what names the device and the place of the fault, e.g. xid, pci_bus_id, pid, location.
+        count: equal observations that this one stands for.
+        old: it happened before anybody watched.
+        boot_id: life of the machine it was seen in.
     """
 
     signal_id: str
@@ -57,16 +58,17 @@ class Signal:
     detail: str
     observed_at: datetime
     code: str = ""
-    attributes: Mapping[str, str] = field(default_factory=dict)
-    count: int = 1
-    old: bool = False
-    boot_id: str = ""
     place: Place | None = None
     job_id: str = ""
     topology_version: int | None = None
     rank: int | None = None
     worker: WorkerEvidence | None = None
     faulted: FaultedRanks | None = None
+    values: Mapping[str, float] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    count: int = 1
+    old: bool = False
+    boot_id: str = ""
 
 
 def from_observation(observed: SignalObserved, signal_id: str, place: Place | None = None) -> Signal:
@@ -83,13 +85,14 @@ def from_observation(observed: SignalObserved, signal_id: str, place: Place | No
         detail=observed.detail,
         observed_at=observed.observed_at,
         code=observed.check,
+        place=place,
+        job_id=observed.job_id,
+        rank=observed.rank,
+        values=observed.values,
         attributes=observed.attributes,
         count=observed.count,
         old=observed.old,
         boot_id=observed.boot_id,
-        place=place,
-        job_id=observed.job_id,
-        rank=observed.rank,
     )
 
 
@@ -108,6 +111,7 @@ def from_sweep(sweep: SignalsObserved, signal_id: str, place: Place | None = Non
             detail=sample.detail,
             observed_at=sample.observed_at,
             code=sample.check,
+            values=sample.values,
             attributes=sample.attributes,
             count=sample.count,
             boot_id=sweep.boot_id,
