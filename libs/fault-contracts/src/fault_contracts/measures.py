@@ -57,7 +57,7 @@ class LinkMeasures(Payload):
     rate_gbps: float = Field(ge=0)
     """Gbit/s."""
     loaded: bool = True
-    """False: it may have slowed down because nothing was to be carried (PCIe does); then it is compared with nothing."""
+    """False: it may be slow because nothing is to be carried (PCIe slows down then); it is compared with nothing."""
 
 
 class MeasuresReported(Payload):
