@@ -295,17 +295,6 @@ async def test_stored_events_are_heard_as_they_are_published(world: World) -> No
     assert others.steps == []
 
 
-async def test_of_those_that_share_a_name_one_hears_each_message(world: World) -> None:
-    one, two, all_of_them = Seen(), Seen(), Seen()
-    await world.bus.listen(messages=[AgentHeartbeat], handler=one, share="readers")
-    await (await world.another()).listen(messages=[AgentHeartbeat], handler=two, share="readers")
-    await world.bus.listen(messages=[AgentHeartbeat], handler=all_of_them)
-    for number in range(20):
-        await world.bus.publish(a_heartbeat(number))
-    await until(lambda: len(all_of_them.steps) == 20 and len(one.steps + two.steps) >= 20)
-    assert sorted(one.steps + two.steps) == list(range(20))
-
-
 async def test_a_listener_goes_on_after_a_failing_handler(world: World) -> None:
     async def fail_on_1(delivery: Delivery) -> None:
         if delivery.envelope.data.step == 1:
