@@ -118,13 +118,8 @@ MACHINE_SHAPES: tuple[LineShape, ...] = (
         _nmi,
     ),
     # kernel/panic.c, arch/x86/mm/fault.c, lib/bug.c
-    LineShape(
-        "ernel",
-        re.compile(
-            r"BUG: (?:unable to handle .{0,40}kernel|kernel NULL pointer)|kernel BUG at |Kernel panic - not syncing"
-        ),
-        _kernel_bug,
-    ),
+    LineShape("BUG: ", re.compile(r"BUG: (?:unable to handle (?:page fault|kernel)|kernel NULL pointer)"), _kernel_bug),
+    LineShape("ernel", re.compile(r"kernel BUG at |Kernel panic - not syncing"), _kernel_bug),
     # arch/x86/kernel/cpu/mce/core.c
     LineShape(
         "Machine Check Exception",

@@ -19,8 +19,8 @@ _SUMMARY = re.compile(
 )
 _KILLED = re.compile(
     r"(?P<what>Memory cgroup out of memory|Out of memory(?: \(oom_kill_allocating_task\))?): "
-    r"Killed process (?P<pid>\d{1,10}) \((?P<process>.{0,60}?)\)"
-    r"(?:,? .*?anon-rss:(?P<anon_rss_kb>\d{1,15})kB)?"
+    r"Killed process (?P<pid>\d{1,10})(?:, UID \d+,)? \((?P<process>.{0,60})\)"
+    r",? total-vm:\d+kB(?:, anon-rss:(?P<anon_rss_kb>\d{1,15})kB)?"
 )
 
 
