@@ -16,6 +16,7 @@ from fault_contracts.envelope import derived_id
 from node_agent.adapters import machine
 from node_agent.adapters.host_flags import host_environment
 from node_agent.adapters.host_folder import HostFolder, take_host_folder
+from node_agent.adapters.kmsg_source import kmsg_source
 from node_agent.application.answer_host_health import HostHealthAnswer
 from node_agent.application.collector_ports import Collector, EventSource
 from node_agent.application.host_life import HostLife, HostPolicy
@@ -34,14 +35,18 @@ FAKE_STATE_VARIABLE = "PHALANX_FAKE_NVML_STATE"
 """Control file of the fake driver library of tests and drills (phalanx_cli.drill)."""
 
 
-def watchers(
-    settings: HostSettings,  # noqa: ARG001
-    directory: Directory,  # noqa: ARG001
-    clock: Clock,  # noqa: ARG001
-) -> tuple[list[Collector], list[EventSource]]:
+def watchers(settings: HostSettings, directory: Directory, clock: Clock) -> tuple[list[Collector], list[EventSource]]:
     """Everything that looks at the machine. The one place to plug in another."""
     collectors: list[Collector] = []
-    sources: list[EventSource] = []
+    sources: list[EventSource] = [
+        kmsg_source(
+            directory,
+            clock,
+            path=settings.kmsg_path,
+            proc_root=settings.proc_root,
+            driver_version=partial(machine.nvidia_driver_version, settings.proc_root),
+        )
+    ]
     return collectors, sources
 
 
