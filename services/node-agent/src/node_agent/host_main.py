@@ -21,6 +21,7 @@ from node_agent.application.answer_host_health import HostHealthAnswer
 from node_agent.application.collector_ports import Collector, EventSource
 from node_agent.application.host_life import HostLife, HostPolicy
 from node_agent.application.host_reports import HostIdentity, HostReports
+from node_agent.application.report_measures import MeasuresReports
 from node_agent.domain.device_directory import Directory
 from node_agent.settings import HostSettings
 from service_kit.lifecycle import Service, run_service
@@ -73,6 +74,8 @@ async def wire(service: Service[HostSettings]) -> None:
     service.own(await service.bus.answer(what="host_health", key=node_id, reply=answer.reply))
     service.connection.on_reconnected(life.on_reconnected)
     service.spawn(_live(service, life, outbox, folder), name="watch the machine")
+    measures = MeasuresReports(identity, service.bus, clock, life.board.whole, sweep_s=settings.sweep_s)
+    service.spawn(measures.run(), name="tell measures")
 
 
 async def _live(service: Service[HostSettings], life: HostLife, outbox: Outbox, folder: HostFolder) -> None:
