@@ -28,6 +28,8 @@ class Act(StrEnum):
     """New processes for all ranks, from the last whole checkpoint."""
     IN_PLACE = "in-place"
     """The same training as a re-executable block: processes stay where they can."""
+    HARDWARE = "hardware"
+    """Each node has GPUs that a fake driver library makes up, and a host role that watches them."""
     BUG = "bug"
     """What no restart helps."""
 
@@ -42,6 +44,9 @@ class Fault(StrEnum):
     EXCEPTION = "exception"
     RAISE_IN_PLACE = "raise-in-place"
     KILL_IN_PLACE = "kill-in-place"
+    XID_31 = "xid-31"
+    XID_79 = "xid-79"
+    HOT_GPU = "hot-gpu"
     BUG = "bug"
 
 
@@ -56,6 +61,8 @@ class Truth:
         causes: slugs of docs/causes.md that fit.
         evidence: what a reason of the verdict has to name.
         replaced: the ranks that have to have another process afterwards, and no others.
+        moved: the node has to lose its ranks to one in reserve, with the GPU blamed by its uuid. Where it is not, no
+            hardware may be blamed and every node has to keep its ranks.
     """
 
     done: str
@@ -64,6 +71,7 @@ class Truth:
     causes: tuple[str, ...]
     evidence: str = ""
     replaced: frozenset[int] = frozenset(range(WORLD_SIZE))
+    moved: bool = False
 
 
 TRUTHS: dict[Fault, Truth] = {
