@@ -8,7 +8,7 @@ is tried again after a while.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from node_agent.application.collector_ports import CollectorFailed, DeviceDirect
 from node_agent.domain import nvml_access
 from node_agent.domain.gpu_health import Expected, Memory, judge_machine
 from node_agent.domain.gpu_reading import MachineReading, NvmlCode, code_name
+from node_agent.domain.nvml_access import Hang
 from node_agent.domain.observation import Observation
 from service_kit.logging import get_logger
 from service_kit.ports import Clock
@@ -47,7 +48,7 @@ class NvmlLimits:
 
 
 class NvmlCollector:
-    """Collector `nvml`."""
+    """Collector `nvml`. `required`: this machine is said to have GPUs, so that finding none is a finding."""
 
     def __init__(
         self,
@@ -56,6 +57,7 @@ class NvmlCollector:
         clock: Clock,
         library: str = "",
         expected: Expected | None = None,
+        required: bool = False,
         pci_devices: Path = PCI_DEVICES,
         limits: NvmlLimits | None = None,
         children: Children | None = None,
@@ -63,6 +65,7 @@ class NvmlCollector:
         self._directory = directory
         self._clock = clock
         self._expected = expected or Expected()
+        self._required = required or bool(self._expected.gpus)
         self._pci_devices = pci_devices
         self._limits = limits or NvmlLimits()
         self._children = children or Children()
@@ -150,7 +153,7 @@ class NvmlCollector:
             nvml_version=str(look.machine.get("nvml_version", "")),
             whole=look.whole,
             gpus=tuple(look.gpus[index] for index in sorted(look.gpus)),
-            not_read=self._not_read(),
+            not_read=self._not_read(hangs.values()),
         )
         self._driver_version = reading.driver_version
         expected = replace(self._expected, gpus_on_bus=None if on_bus is None else len(on_bus))
@@ -164,7 +167,7 @@ class NvmlCollector:
         return told
 
     def _of_refusal(self, refused: Refused, on_bus: Sequence[str] | None) -> list[Observation]:
-        if nvml_access.has_no_gpu(refused.code, on_bus):
+        if nvml_access.has_no_gpu(refused.code, on_bus) and not self._required:
             self._absent_until_s = self._clock.monotonic_s() + self._limits.absent_again_s
             if not self._said_absent:
                 log.info("no_gpu", nvml=code_name(refused.code), on_bus=0 if on_bus is not None else "unknown")
@@ -172,11 +175,11 @@ class NvmlCollector:
             return []
         return list(nvml_access.refused(refused.code, refused.call, on_bus, self._clock.now()))
 
-    def _not_read(self) -> frozenset[str]:
+    def _not_read(self, hangs: Iterable[Hang]) -> frozenset[str]:
         """Addresses that this look did not get to; all that are known, when it was cut short."""
         if self._rounds.driver_hung is not None:
             return frozenset(gpu.pci_bus_id for gpu in self._memory.seen.values())
-        return frozenset(hang.pci_bus_id for hang in self._rounds.hung)
+        return frozenset(hang.pci_bus_id for hang in hangs)
 
     def _learn(self, reading: MachineReading) -> None:
         for gpu in reading.gpus:

@@ -68,14 +68,17 @@ class NvmlProcess:
     @property
     def pid(self) -> int | None:
         """Of the living child."""
-        return self._process.pid if self._process is not None else None
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     async def start(self) -> None:
-        """Start it.
+        """Start it, in the place of one that ended.
 
         Raises:
             OSError: the machine has no process or no descriptor left.
         """
+        if self._process is not None:
+            log.warning("nvml_child_ended", pid=self._process.pid, status=self._process.poll())
+            await self.end()
         ours, theirs = socket.socketpair()
         command = [sys.executable, "-m", "node_agent.adapters.nvml_child", "--parent", str(os.getpid())]
         try:
@@ -103,7 +106,7 @@ class NvmlProcess:
             writer.write(encode(message, max_bytes=MAX_FRAME_BYTES))
             await writer.drain()
         except OSError as error:
-            raise ChildGone(f"the process that asks NVML ended: {error}") from error
+            raise ChildGone(f"the process that asks NVML ended{self._exit_words()}: {error}") from error
 
     async def receive(self, *, limit_s: float) -> dict[str, Any]:
         """The next frame.

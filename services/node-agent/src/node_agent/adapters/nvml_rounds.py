@@ -56,6 +56,7 @@ class Look:
     Attributes:
         machine: what is said of all GPUs together; None: nothing was said.
         hangs: calls of this look that did not come back.
+        left_out: what the children of this look are told to leave alone, because others hung over it.
     """
 
     whole: bool
@@ -63,6 +64,7 @@ class Look:
     gpus: dict[int, GpuReading] = field(default_factory=dict)
     refused: Refused | None = None
     hangs: list[Hang] = field(default_factory=list)
+    left_out: set[str] = field(default_factory=set)
 
 
 class NvmlRounds:
@@ -123,7 +125,8 @@ class NvmlRounds:
 
     async def _round(self, look: Look, known: dict[int, GpuReading]) -> bool:
         """Ask one child until it is done or hangs; False: the next one is to be asked for the others."""
-        if self._child.pid is None:
+        is_new = self._child.pid is None
+        if is_new:
             if not self._children.may_start:
                 return True
             try:
@@ -132,11 +135,13 @@ class NvmlRounds:
                 raise CollectorFailed(f"no process to ask NVML: {error.strerror or error}") from error
         self._number += 1
         reading: Hang | None = None
+        heard = False
         limit_s = self._limits.first_answer_s
         try:
-            await self._child.send({"look": self._number, "whole": look.whole, "skip": self._left_alone()})
+            await self._child.send({"look": self._number, "whole": look.whole, "skip": self._left_alone(look)})
             while True:
                 frame = await self._child.receive(limit_s=limit_s)
+                heard = True
                 if frame.get("look") != self._number:
                     continue
                 if frame.get("done"):
@@ -157,7 +162,14 @@ class NvmlRounds:
         except TimeoutError:
             await self.end_child()
             return self._hangs(look, reading)
-        except (ChildGone, MalformedAnswer, KeyError, TypeError, ValueError) as error:
+        except ChildGone as error:
+            await self.end_child()
+            if is_new or heard:
+                raise CollectorFailed(str(error)) from error
+            # It died between two looks, of whatever; that is no reason to be blind for this one.
+            log.warning("nvml_child_ended", reason=str(error))
+            return False
+        except (MalformedAnswer, KeyError, TypeError, ValueError) as error:
             await self.end_child()
             raise CollectorFailed(str(error)) from error
 
@@ -175,9 +187,10 @@ class NvmlRounds:
             self._driver_hangs(look, self._limits.first_answer_s)
             return True
         # A GPU that cannot even be opened does not say its address to a fresh child: then by its place.
-        by_place = not reading.pci_bus_id or reading.pci_bus_id in self._hung
+        by_place = not reading.pci_bus_id or reading.pci_bus_id in look.left_out
         key = f"#{reading.index}" if by_place else reading.pci_bus_id
         look.hangs.append(reading)
+        look.left_out.add(key)
         self._hung[key] = (reading, self._clock.monotonic_s() + self._limits.hung_again_s)
         log.error("gpu_hangs", pci_bus_id=reading.pci_bus_id, gpu_uuid=reading.uuid, limit_s=reading.limit_s)
         return False
@@ -188,7 +201,8 @@ class NvmlRounds:
         self._driver_hung = (hang, self._clock.monotonic_s() + self._limits.hung_again_s)
         log.error("nvml_hangs", limit_s=limit_s)
 
-    def _left_alone(self) -> list[str]:
+    def _left_alone(self, look: Look) -> list[str]:
         now_s = self._clock.monotonic_s()
         self._hung = {key: held for key, held in self._hung.items() if held[1] > now_s}
-        return sorted(self._hung)
+        look.left_out |= self._hung.keys()
+        return sorted(look.left_out)

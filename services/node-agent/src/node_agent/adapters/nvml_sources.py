@@ -29,6 +29,7 @@ def nvml_sources(
     boot_id: str,
     library: str = "",
     gpus_expected: int | None = None,
+    required: bool = False,
     pci_devices: Path = PCI_DEVICES,
     limits: NvmlLimits | None = None,
 ) -> NvmlSources:
@@ -40,6 +41,7 @@ def nvml_sources(
         boot_id: counters start anew with another one.
         library: path of libnvidia-ml.so.1; empty: as the loader finds it.
         gpus_expected: set by the operator; None: as many as the PCI bus has, or as were seen first.
+        required: the operator says that there is a GPU; else a machine without one is silent, after saying so.
         pci_devices: sysfs.
         limits: None: the usual ones.
     """
@@ -50,6 +52,7 @@ def nvml_sources(
         clock=clock,
         library=library,
         expected=expected,
+        required=required,
         pci_devices=pci_devices,
         limits=limits,
         children=children,

@@ -41,7 +41,7 @@ def has_no_gpu(code: int, gpus_on_bus: Sequence[str] | None) -> bool:
 
 
 def refused(code: int, call: str, gpus_on_bus: Sequence[str] | None, at: datetime) -> tuple[Observation, ...]:
-    """NVML said no as a whole. Empty where there is no GPU.
+    """NVML said no as a whole.
 
     Args:
         code: nvmlReturn.
@@ -49,11 +49,10 @@ def refused(code: int, call: str, gpus_on_bus: Sequence[str] | None, at: datetim
         gpus_on_bus: PCI addresses of NVIDIA GPUs; None: sysfs could not be read.
         at: time of the look.
     """
-    if has_no_gpu(code, gpus_on_bus):
-        return ()
     listed = ",".join((gpus_on_bus or ())[:16])
     attributes = {"nvml_return": code_name(code), **({"gpus_on_bus": listed} if listed else {})}
-    number = f"{len(gpus_on_bus or ())} NVIDIA GPUs on the PCI bus"
+    number = "an unknown number of" if gpus_on_bus is None else str(len(gpus_on_bus))
+    number += " NVIDIA GPUs on the PCI bus"
     check, health = "gpu_driver", Health.BAD
     if code == NvmlCode.LIB_RM_VERSION_MISMATCH:
         check = "driver_mismatch"
