@@ -16,11 +16,14 @@ from fault_contracts.envelope import derived_id
 from node_agent.adapters import machine
 from node_agent.adapters.host_flags import host_environment
 from node_agent.adapters.host_folder import HostFolder, take_host_folder
+from node_agent.adapters.kmsg_source import kmsg_source
 from node_agent.adapters.nvml_sources import nvml_sources
+from node_agent.adapters.overheard import Overheard
 from node_agent.application.answer_host_health import HostHealthAnswer
 from node_agent.application.collector_ports import Collector, EventSource
 from node_agent.application.host_life import HostLife, HostPolicy
 from node_agent.application.host_reports import HostIdentity, HostReports
+from node_agent.application.report_measures import MeasuresReports
 from node_agent.domain.device_directory import Directory
 from node_agent.settings import HostSettings, NvmlUse
 from service_kit.lifecycle import Service, run_service
@@ -34,14 +37,17 @@ FAKE_STATE_VARIABLE = "PHALANX_FAKE_NVML_STATE"
 """Control file of the fake driver library of tests and drills (phalanx_cli.drill)."""
 
 
-def watchers(
-    settings: HostSettings,
-    directory: Directory,
-    clock: Clock,
-) -> tuple[list[Collector], list[EventSource]]:
+def watchers(settings: HostSettings, directory: Directory, clock: Clock) -> tuple[list[Collector], list[EventSource]]:
     """Everything that looks at the machine. The one place to plug in another."""
     collectors: list[Collector] = []
-    sources: list[EventSource] = []
+    kernel_log: EventSource = kmsg_source(
+        directory,
+        clock,
+        path=settings.kmsg_path,
+        proc_root=settings.proc_root,
+        driver_version=partial(machine.nvidia_driver_version, settings.proc_root),
+    )
+    sources = [kernel_log]
     if settings.nvml is not NvmlUse.OFF:
         nvml = nvml_sources(
             directory=directory,
@@ -53,7 +59,8 @@ def watchers(
             pci_devices=settings.sys_root / "bus" / "pci" / "devices",
         )
         collectors.append(nvml.collector)
-        sources.append(nvml.events)
+        # The kernel log comes first: NVML tells an Xid only when the log did not.
+        sources = [Overheard(kernel_log, nvml.events.heard), nvml.events]
     return collectors, sources
 
 
@@ -81,6 +88,8 @@ async def wire(service: Service[HostSettings]) -> None:
     service.own(await service.bus.answer(what="host_health", key=node_id, reply=answer.reply))
     service.connection.on_reconnected(life.on_reconnected)
     service.spawn(_live(service, life, outbox, folder), name="watch the machine")
+    measures = MeasuresReports(identity, service.bus, clock, life.board.whole, sweep_s=settings.sweep_s)
+    service.spawn(measures.run(), name="tell measures")
 
 
 async def _live(service: Service[HostSettings], life: HostLife, outbox: Outbox, folder: HostFolder) -> None:
