@@ -88,7 +88,7 @@ def test_channels_address_their_subjects_and_commands_are_heard_where_they_are_r
 
 
 def test_every_question_is_an_operation_with_a_reply_on_the_subject_that_the_bus_uses(document: dict[str, Any]) -> None:
-    assert {ask.what for ask in ASKS} == {"ping", "admission", "planner", "hardware"}
+    assert {ask.what for ask in ASKS} == {"ping", "admission", "planner", "hardware", "host_health"}
     for ask in ASKS:
         asked = f"ask.{ask.what}.asked.v1"
         address = document["channels"][asked]["address"].format(cluster="c1", key="k1")
@@ -103,7 +103,8 @@ def test_every_question_is_an_operation_with_a_reply_on_the_subject_that_the_bus
 
 def test_every_sender_sends_and_every_reader_receives(document: dict[str, Any]) -> None:
     for spec in MESSAGES:
-        assert f"{spec.sender}/send/{spec.type}" in document["operations"]
+        for sender in (spec.sender, *spec.also_senders):
+            assert f"{sender}/send/{spec.type}" in document["operations"]
         for reader in spec.readers:
             assert f"{reader}/receive/{spec.type}" in document["operations"]
 
