@@ -112,6 +112,20 @@ def step(
         IllegalMove: a defect: a decision asked for a move that the table does not have. Nothing was changed.
     """
     draft = Draft(gang, now=now, policy=policy, history=history, cause_id=cause_id, fits=fits)
+    _take(draft, event)
+    if isinstance(event, AgentReported | AgentHeartbeat | WorkersStopped | NodeStandingSeen):
+        weigh(draft, event.node_id)  # whoever comes, or comes back, is as good as its node
+    settle(draft)
+    return Step(
+        gang=draft.gang,
+        reasons=tuple(draft.reasons),
+        durable=draft.durable and draft.gang != gang,
+        ignored=draft.ignored,
+    )
+
+
+def _take(draft: Draft, event: Event) -> None:
+    """Write down what the event says."""
     match event:
         case AgentReported():
             membership.agent_reported(draft, event)
@@ -149,12 +163,3 @@ def step(
             node_faults.node_fault_cleared(draft, event)
         case NodeStandingSeen() | CheckpointReported() | DeadlineExpired():
             pass  # what follows is read from the history and the record
-    if isinstance(event, AgentReported | AgentHeartbeat | WorkersStopped | NodeStandingSeen):
-        weigh(draft, event.node_id)  # whoever comes, or comes back, is as good as its node
-    settle(draft)
-    return Step(
-        gang=draft.gang,
-        reasons=tuple(draft.reasons),
-        durable=draft.durable and draft.gang != gang,
-        ignored=draft.ignored,
-    )
