@@ -16,11 +16,14 @@ from fault_contracts.envelope import derived_id
 from node_agent.adapters import machine
 from node_agent.adapters.host_flags import host_environment
 from node_agent.adapters.host_folder import HostFolder, take_host_folder
+from node_agent.adapters.machine_collector import MachineCollector
+from node_agent.adapters.network_collector import NetworkCollector
 from node_agent.application.answer_host_health import HostHealthAnswer
 from node_agent.application.collector_ports import Collector, EventSource
 from node_agent.application.host_life import HostLife, HostPolicy
 from node_agent.application.host_reports import HostIdentity, HostReports
 from node_agent.domain.device_directory import Directory
+from node_agent.domain.machine_health import MachinePolicy
 from node_agent.settings import HostSettings
 from service_kit.lifecycle import Service, run_service
 from service_kit.outbox import Outbox
@@ -33,13 +36,24 @@ FAKE_STATE_VARIABLE = "PHALANX_FAKE_NVML_STATE"
 """Control file of the fake driver library of tests and drills (phalanx_cli.drill)."""
 
 
-def watchers(
-    settings: HostSettings,  # noqa: ARG001
-    directory: Directory,  # noqa: ARG001
-    clock: Clock,  # noqa: ARG001
-) -> tuple[list[Collector], list[EventSource]]:
+def watchers(settings: HostSettings, directory: Directory, clock: Clock) -> tuple[list[Collector], list[EventSource]]:
     """Everything that looks at the machine. The one place to plug in another."""
-    collectors: list[Collector] = []
+    network = NetworkCollector(
+        sys_root=settings.sys_root,
+        interval_s=settings.network_s,
+        expected=settings.nics_expected,
+        directory=directory,
+        clock=clock,
+    )
+    host = MachineCollector(
+        sys_root=settings.sys_root,
+        proc_root=settings.proc_root,
+        disks=[path for path in settings.disks.split(":") if path],
+        interval_s=settings.sweep_s,
+        policy=MachinePolicy(disk_free_ratio_min=settings.disk_free_ratio_min, blocked_s_max=settings.blocked_s_max),
+        clock=clock,
+    )
+    collectors: list[Collector] = [network, host]
     sources: list[EventSource] = []
     return collectors, sources
 

@@ -69,8 +69,8 @@ class HostSettings(BusSettings):
     network_s: Annotated[
         float, Field(validation_alias=AliasChoices("PHALANX_NETWORK_INTERVAL", "network_s"), ge=0.05, le=600)
     ] = 10.0
-    """[PHALANX_NETWORK_INTERVAL] Seconds between two looks at the network adapters: a link that is down for 25 s
-    counts as lost, so that three looks fit into it."""
+    """[PHALANX_NETWORK_INTERVAL] Seconds between two looks at the network adapters: a collective that lost
+    a link waits some 20 s for it (NCCL_IB_TIMEOUT and its retries), so that it is known by then."""
     whole_s: Annotated[
         float, Field(validation_alias=AliasChoices("PHALANX_WHOLE_TABLE", "whole_s"), ge=1, le=86_400)
     ] = 600.0
