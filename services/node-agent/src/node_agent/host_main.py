@@ -25,9 +25,10 @@ from node_agent.application.host_reports import HostIdentity, HostReports
 from node_agent.domain.device_directory import Directory
 from node_agent.domain.machine_health import MachinePolicy
 from node_agent.settings import HostSettings
+from service_kit.cancellation import cancel_all
 from service_kit.lifecycle import Service, run_service
 from service_kit.outbox import Outbox
-from service_kit.ports import Clock
+from service_kit.ports import Bus, Clock
 
 NAME = "node-agent-host"
 DRAIN_S = 3.0
@@ -81,19 +82,31 @@ async def wire(service: Service[HostSettings]) -> None:
     answer = HostHealthAnswer(life, clock, uptime_s=partial(machine.uptime_s, settings.proc_root))
     service.own(await service.bus.answer(what="host_health", key=node_id, reply=answer.reply))
     service.connection.on_reconnected(life.on_reconnected)
-    service.spawn(_live(service, life, outbox, folder), name="watch the machine")
+    watching = Watching(life, outbox, service.bus, folder)
+    service.own(watching)
+    service.spawn(watching.failed(), name="watch the machine")
 
 
-async def _live(service: Service[HostSettings], life: HostLife, outbox: Outbox, folder: HostFolder) -> None:
-    sending = asyncio.create_task(outbox.run(service.bus))
-    try:
-        await life.run()
-    finally:
-        await outbox.drain(DRAIN_S if service.connection.is_connected else 0.0)
-        sending.cancel()
-        await asyncio.gather(sending, return_exceptions=True)
-        await outbox.close()
-        folder.close()
+class Watching:
+    """The work of the host role, ended in order: first the looks, then the outbox, when it has what they brought."""
+
+    def __init__(self, life: HostLife, outbox: Outbox, bus: Bus, folder: HostFolder) -> None:
+        self._outbox = outbox
+        self._folder = folder
+        self._looks = asyncio.create_task(life.run(), name="watch the machine")
+        self._sending = asyncio.create_task(outbox.run(bus), name="send what was seen")
+
+    async def failed(self) -> None:
+        """Ends only with the failure of a part."""
+        await asyncio.shield(asyncio.gather(self._looks, self._sending))
+
+    async def stop(self) -> None:
+        """service_kit.ports.Subscription."""
+        await cancel_all([self._looks])
+        await self._outbox.drain(DRAIN_S)
+        await cancel_all([self._sending])
+        await self._outbox.close()
+        self._folder.close()
 
 
 def _identity(settings: HostSettings, node_id: str, clock: Clock) -> HostIdentity:
