@@ -16,12 +16,14 @@ from fault_contracts.envelope import derived_id
 from node_agent.adapters import machine
 from node_agent.adapters.host_flags import host_environment
 from node_agent.adapters.host_folder import HostFolder, take_host_folder
+from node_agent.adapters.kmsg_source import kmsg_source
 from node_agent.adapters.machine_collector import MachineCollector
 from node_agent.adapters.network_collector import NetworkCollector
 from node_agent.application.answer_host_health import HostHealthAnswer
 from node_agent.application.collector_ports import Collector, EventSource
 from node_agent.application.host_life import HostLife, HostPolicy
 from node_agent.application.host_reports import HostIdentity, HostReports
+from node_agent.application.report_measures import MeasuresReports
 from node_agent.domain.device_directory import Directory
 from node_agent.domain.machine_health import MachinePolicy
 from node_agent.settings import HostSettings
@@ -33,6 +35,8 @@ from service_kit.ports import Bus, Clock
 NAME = "node-agent-host"
 DRAIN_S = 3.0
 """How long the end waits for the bus to take the last events; what is left goes out in the next life."""
+NOT_READ = "none"
+"""In the place of the kernel log's path: it is not read."""
 FAKE_STATE_VARIABLE = "PHALANX_FAKE_NVML_STATE"
 """Control file of the fake driver library of tests and drills (phalanx_cli.drill)."""
 
@@ -54,8 +58,15 @@ def watchers(settings: HostSettings, directory: Directory, clock: Clock) -> tupl
         policy=MachinePolicy(disk_free_ratio_min=settings.disk_free_ratio_min, blocked_s_max=settings.blocked_s_max),
         clock=clock,
     )
+    kmsg = kmsg_source(
+        directory,
+        clock,
+        path=settings.kmsg_path,
+        proc_root=settings.proc_root,
+        driver_version=partial(machine.nvidia_driver_version, settings.proc_root),
+    )
     collectors: list[Collector] = [network, host]
-    sources: list[EventSource] = []
+    sources: list[EventSource] = [kmsg] if str(settings.kmsg_path) != NOT_READ else []
     return collectors, sources
 
 
@@ -85,6 +96,8 @@ async def wire(service: Service[HostSettings]) -> None:
     watching = Watching(life, outbox, service.bus, folder)
     service.own(watching)
     service.spawn(watching.failed(), name="watch the machine")
+    measures = MeasuresReports(identity, service.bus, clock, life.board.whole, sweep_s=settings.sweep_s)
+    service.spawn(measures.run(), name="tell measures")
 
 
 class Watching:

@@ -49,7 +49,8 @@ class HostSettings(BusSettings):
     data_dir: Annotated[Path, Field(validation_alias=AliasChoices("PHALANX_DATA_DIR", "data_dir"))] = Path(".phalanx")
     """[PHALANX_DATA_DIR] Folder of the outbox and of host.json; the host role uses `hosts/NODE` in it."""
     kmsg_path: Annotated[Path, Field(validation_alias=AliasChoices("PHALANX_KMSG", "kmsg_path"))] = Path("/dev/kmsg")
-    """[PHALANX_KMSG] The kernel log: the device, or a file or FIFO of the same records in tests and drills."""
+    """[PHALANX_KMSG] The kernel log: the device, or a file or FIFO of the same records in tests and drills; none: it is
+    not read."""
     nvml: Annotated[NvmlUse, Field(validation_alias=AliasChoices("PHALANX_NVML", "nvml"))] = NvmlUse.AUTO
     """[PHALANX_NVML] auto | on | off: ask the GPU driver's library, in a child process."""
     nvml_library: Annotated[str, Field(validation_alias=AliasChoices("PHALANX_NVML_LIBRARY", "nvml_library"))] = ""

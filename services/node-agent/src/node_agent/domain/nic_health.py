@@ -168,7 +168,7 @@ def _errors(link: LinkReading, before: Mapping[str, int], elapsed_s: float, at: 
 def _observation(
     link: LinkReading, check: str, health: Health, detail: str, values: Mapping[str, float], at: datetime
 ) -> Observation:
-    named = {"name": link.name, "pci_bus_id": link.pci_bus_id, "device_id": link.device_id}
+    named = {"name": link.name, "pci_bus_id": link.pci_bus_id, "device_id": link.device_id, "model": link.model}
     return Observation(
         component=Component.NIC,
         component_id=link.component_id,
