@@ -19,6 +19,8 @@ from node_agent.adapters.host_folder import HostFolder, take_host_folder
 from node_agent.adapters.kmsg_source import kmsg_source
 from node_agent.adapters.machine_collector import MachineCollector
 from node_agent.adapters.network_collector import NetworkCollector
+from node_agent.adapters.nvml_sources import nvml_sources
+from node_agent.adapters.overheard import Overheard
 from node_agent.application.answer_host_health import HostHealthAnswer
 from node_agent.application.collector_ports import Collector, EventSource
 from node_agent.application.host_life import HostLife, HostPolicy
@@ -26,7 +28,7 @@ from node_agent.application.host_reports import HostIdentity, HostReports
 from node_agent.application.report_measures import MeasuresReports
 from node_agent.domain.device_directory import Directory
 from node_agent.domain.machine_health import MachinePolicy
-from node_agent.settings import HostSettings
+from node_agent.settings import HostSettings, NvmlUse
 from service_kit.cancellation import cancel_all
 from service_kit.lifecycle import Service, run_service
 from service_kit.outbox import Outbox
@@ -58,7 +60,7 @@ def watchers(settings: HostSettings, directory: Directory, clock: Clock) -> tupl
         policy=MachinePolicy(disk_free_ratio_min=settings.disk_free_ratio_min, blocked_s_max=settings.blocked_s_max),
         clock=clock,
     )
-    kmsg = kmsg_source(
+    kernel_log: EventSource = kmsg_source(
         directory,
         clock,
         path=settings.kmsg_path,
@@ -66,7 +68,20 @@ def watchers(settings: HostSettings, directory: Directory, clock: Clock) -> tupl
         driver_version=partial(machine.nvidia_driver_version, settings.proc_root),
     )
     collectors: list[Collector] = [network, host]
-    sources: list[EventSource] = [kmsg] if str(settings.kmsg_path) != NOT_READ else []
+    sources = [kernel_log] if str(settings.kmsg_path) != NOT_READ else []
+    if settings.nvml is not NvmlUse.OFF:
+        nvml = nvml_sources(
+            directory=directory,
+            clock=clock,
+            boot_id=machine.boot_id(settings.proc_root),
+            library=settings.nvml_library,
+            gpus_expected=settings.gpus_expected,
+            required=settings.nvml is NvmlUse.ON,
+            pci_devices=settings.sys_root / "bus" / "pci" / "devices",
+        )
+        collectors.append(nvml.collector)
+        # The kernel log comes first: NVML tells an Xid only when the log did not.
+        sources = [*(Overheard(source, nvml.events.heard) for source in sources), nvml.events]
     return collectors, sources
 
 
