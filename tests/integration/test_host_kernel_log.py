@@ -52,7 +52,7 @@ async def test_lines_become_signals_once_and_survive_a_kill(
     log = Log(tmp_path / "kmsg")
     log.write("NVRM: Xid (PCI:0000:3b:00): 43, pid=7, name=python3, Ch 00000010")
     told = await told_on(url, unique_name)
-    async with host_process(machine, url=url, cluster=unique_name, kmsg=str(log.path)) as host:
+    async with host_process(machine, url=url, cluster=unique_name, PHALANX_KMSG=str(log.path)) as host:
         (first,) = await counts(told, {"xid_43": 1})
         assert (first.old, first.node_id, first.boot_id[:8]) == (True, "n1", "7d0c2a5e")
         log.write(f"NVRM: GPU at PCI:0000:3b:00: {UUID}", "NVRM: GPU Board Serial Number: 1654321000000")
@@ -66,7 +66,7 @@ async def test_lines_become_signals_once_and_survive_a_kill(
         host.signal(signal.SIGKILL)
         await host.exit_code()
     log.write("NVRM: Xid (PCI:0000:3b:00): 48, DBE (double bit error) ECC Error at partition 3, subpartition 0")
-    async with host_process(machine, url=url, cluster=unique_name, kmsg=str(log.path)):
+    async with host_process(machine, url=url, cluster=unique_name, PHALANX_KMSG=str(log.path)):
         signals = await counts(told, {"xid_48": 1, "xid_43": 1, "xid_95": 5_000})
         (missed,) = [each for each in signals if each.check == "xid_48"]
         assert (missed.component_id, missed.old) == (UUID, True)
