@@ -13,7 +13,11 @@ from pathlib import Path
 
 from phalanx_cli.demo.scenario import RANKS_PER_NODE
 from phalanx_cli.drill.fake_library import build, environment
+from phalanx_cli.drill.carry_out import content, inject
 from phalanx_cli.drill.fake_state import ControlFile
+from phalanx_cli.drill.injection import Kind, Order, gpu_of
+from phalanx_cli.drill.node_card import find_node
+from phalanx_cli.drill.xid_lines import Gpu
 from phalanx_cli.stack.guard import GuardedProcess, ProcessSpec
 
 LOOK_S = 0.5
@@ -51,7 +55,9 @@ class Hosts:
             place = self._folder / node_id
             place.mkdir(parents=True, exist_ok=True)
             self.kmsg(node_id).touch()
-            self.state(node_id).set({"sys.count": RANKS_PER_NODE, "sys.node": number})
+            # Under load, as all of a gang are: a GPU is compared with peers that work as hard.
+            load = {f"{index}.utilization": 95 for index in range(RANKS_PER_NODE)}
+            self.state(node_id).set({"sys.count": RANKS_PER_NODE, "sys.node": number, **load})
             argv = (
                 *(sys.executable, "-P", "-m", "phalanx_cli.main", "host", "--node-id", node_id),
                 *("--cluster", self._cluster, "--nats-url", self._nats_url, "--data-dir", str(self._folder)),
@@ -66,6 +72,13 @@ class Hosts:
                     env={**environment(self._library, self.state(node_id).path, os.environ), "PYTHONUNBUFFERED": "1"},
                 )
             )
+
+    def break_gpu(self, node_id: str, index: int, kind: Kind, value: str, *, pid: int | None = None) -> Gpu:
+        """What `phalanx inject KIND VALUE --node NODE --gpu INDEX` does; the GPU that it was done to."""
+        card = find_node(self._folder, node_id)
+        gpu = gpu_of(content(card), index)
+        inject(card, Order(kind=kind, value=value, gpu=gpu, pid=pid, process="python3"), force=False)
+        return gpu
 
     def kmsg(self, node_id: str) -> Path:
         """The kernel log of a node."""

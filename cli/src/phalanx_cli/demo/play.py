@@ -30,8 +30,8 @@ from service_kit.settings import BusSettings
 
 UNFAILED = "unfailed"
 UNFAILED_LIMIT_S = 300.0
-SPARES = {Act.RESTARTS: 1, Act.IN_PLACE: 0}
-"""The jobs that come to their end, in order. A node is lost in the first alone."""
+SPARES = {Act.RESTARTS: 1, Act.IN_PLACE: 0, Act.HARDWARE: 2}
+"""The jobs that come to their end, in order, and the nodes in reserve that their faults use up."""
 
 
 async def play(options: Options, folder: RunFolder, screen: Screen) -> Report:
@@ -53,7 +53,7 @@ async def play(options: Options, folder: RunFolder, screen: Screen) -> Report:
         exits.push_async_callback(connection.close)
         bus = JetStreamBus(connection, cluster=CLUSTER)
         watch = await exits.enter_async_context(Watch(bus, _shown_on(screen)))
-        stage = Stage(options=options, folder=folder, screen=screen, watch=watch, nats_url=stack.nats_url)
+        stage = Stage(options=options, folder=folder, screen=screen, watch=watch, nats_url=stack.nats_url, bus=bus)
         for act in acts:
             await recovering_job(stage, act, spares=SPARES[act])
         if options.faults_of(Act.BUG):

@@ -17,6 +17,8 @@ STEPS_PER_FAULT_MIN = 60
 second: 20 steps and 50 at most, at the pace below."""
 
 
+SLOW_STEPS = 600
+"""A GPU is an outlier when it stood out in several looks, and its work is moved when that lasted: some ten seconds."""
 LOSS_RULE = "loss-is-not-finite"
 """Of log_rules.yaml, which the first job runs with."""
 
@@ -113,6 +115,27 @@ TRUTHS: dict[Fault, Truth] = {
         causes=("process_killed",),
         replaced=frozenset({WORLD_SIZE - 1}),
     ),
+    Fault.XID_31: Truth(
+        # What a program does to its own memory: the device reports it and is not to blame.
+        done="an illegal memory access of a rank, with Xid 31",
+        act=Act.HARDWARE,
+        attribution=Attribution.UNKNOWN,
+        causes=("python_exception",),
+    ),
+    Fault.XID_79: Truth(
+        done="a GPU that falls off the bus, Xid 79",
+        act=Act.HARDWARE,
+        attribution=Attribution.HARDWARE,
+        causes=("gpu_lost",),
+        moved=True,
+    ),
+    Fault.HOT_GPU: Truth(
+        done="a GPU that is much hotter than its peers",
+        act=Act.HARDWARE,
+        attribution=Attribution.HARDWARE,
+        causes=("gpu_thermal",),
+        moved=True,
+    ),
     Fault.BUG: Truth(
         done="a bug that does not pass on retry",
         act=Act.BUG,
@@ -145,8 +168,10 @@ class Options:
         return tuple(fault for fault in self.faults if TRUTHS[fault].act is act)
 
     def steps_of(self, act: Act) -> int:
-        """How long a job is; the second is as short as its faults allow."""
-        return _steps_needed(self.faults_of(act)) if act is Act.IN_PLACE else self.steps
+        """How long a job is; all but the first are as short as their faults allow."""
+        if act in (Act.RESTARTS, Act.BUG):
+            return self.steps
+        return _steps_needed(self.faults_of(act)) + (SLOW_STEPS if Fault.HOT_GPU in self.faults else 0)
 
     @property
     def bug_at_step(self) -> int:
