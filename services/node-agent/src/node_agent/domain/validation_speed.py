@@ -3,13 +3,15 @@
 A member is judged by the best that it reaches with anybody: a slow partner does not make it slow. Pairs on one node and
 pairs between nodes are two classes, because NVLink is not Ethernet. A value is slow when it is below a part of the
 median AND outside the scatter of the rest: the modified z-score with the limit 3.5 of Iglewicz and Hoaglin, "How to
-Detect and Handle Outliers" (1993); 0.6745 makes the median absolute deviation comparable to a standard deviation.
+Detect and Handle Outliers" (1993); 0.6745 makes the median absolute deviation comparable to a standard deviation. The
+scatter is taken of logarithms: what disturbs a transfer makes it so many times slower, not so many bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import log
 from statistics import median
 
 from fault_contracts.payload import Reason
@@ -81,8 +83,10 @@ def _is_slow(speed: float, all_speeds: Sequence[float], policy: SpeedPolicy) -> 
     middle = median(all_speeds)
     if speed >= policy.ratio_min * middle:
         return False
-    scatter = median(abs(other - middle) for other in all_speeds)
-    return scatter == 0 or Z_SCALE * (middle - speed) / scatter > Z_MAX
+    logs = [log(max(other, 1.0)) for other in all_speeds]
+    centre = median(logs)
+    scatter = median(abs(other - centre) for other in logs)
+    return scatter == 0 or Z_SCALE * (centre - log(max(speed, 1.0))) / scatter > Z_MAX
 
 
 def _shown(bytes_per_s: float) -> str:
