@@ -70,6 +70,26 @@ ASKS: tuple[AskSpec, ...] = (
         question={},
         answer="instance_id of the planner that leads",
     ),
+    AskSpec(
+        what="hardware",
+        key="always `ledger`",
+        askers=("cli",),
+        answerer="health-ingest",
+        summary="Read the bad-hardware ledger, or change an entry of it. The first replica that replies counts.",
+        question={
+            "verb": "list | show | quarantine | release",
+            "device_id": "gpu uuid or GUID; empty with list",
+            "by": "who asks; recorded with a change",
+            "reason": "why; recorded with a change",
+            "until": "end of a quarantine as ISO 8601 time; empty: until it is released",
+        },
+        answer={
+            "ok": "true: done",
+            "error": "what is wrong with the question; empty when ok",
+            "changed": "false: it was so already",
+            "entries": "entries of the ledger (LedgerEntry), as they are now",
+        },
+    ),
 )
 
 _BY_WHAT = {spec.what: spec for spec in ASKS}

@@ -7,6 +7,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from fault_contracts.faults import Attribution
+from fault_contracts.health import ConditionRaised
 from fault_contracts.payload import At, Name, Payload, Reason, Sentence
 
 
@@ -49,6 +50,18 @@ class NodeLost(Payload):
     incident_id: str = ""
     reason: Reason
     lost_at: At
+
+
+class NodeFaulted(Payload):
+    """A device of a node of the gang failed: the gang is stopped because of it, or was being stopped already."""
+
+    job_id: Name
+    node_id: Name
+    topology_version: int = Field(ge=1)
+    incident_id: str = ""
+    condition: ConditionRaised
+    reason: Reason
+    faulted_at: At
 
 
 class IncidentOpened(Payload):

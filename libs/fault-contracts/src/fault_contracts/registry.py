@@ -11,6 +11,7 @@ from fault_contracts import (
     commands,
     dead_letter,
     faults,
+    hardware,
     health,
     inventory,
     lone_agent,
@@ -44,6 +45,7 @@ class Bucket(StrEnum):
     CONDITIONS = "conditions"
     CHECKPOINTS = "checkpoints"
     QUARANTINE = "quarantine"
+    NODES = "nodes"
     EVIDENCE = "evidence"
 
 
@@ -116,8 +118,8 @@ STREAMS: tuple[StreamSpec, ...] = (
 )
 
 _AGENT, _INGEST, _CLASSIFIER, _PLANNER = "node-agent", "health-ingest", "fault-classifier", "recovery-planner"
-_JUDGED = (_CLASSIFIER, _AGENT)
-"""The agent shows the person which of its ranks is slow."""
+_CONDITIONS = (_CLASSIFIER, _PLANNER, _AGENT, _INGEST)
+"""The agent shows the person which of its ranks is slow; ingest itself keeps the standing of nodes by them."""
 
 
 def _evt(
@@ -182,11 +184,14 @@ MESSAGES: tuple[MessageSpec, ...] = (
     _evt(health.SignalsObserved, "health", "signals_observed", "node_id", _AGENT, (_INGEST,), Stream.HEALTH),
     _evt(inventory.InventoryReported, "health", "inventory_reported", "node_id", _AGENT, (_INGEST,), Stream.HEALTH),
     _evt(node_actions.NodeActionReported, "health", "node_action_reported", "node_id", _AGENT, ("cli",), Stream.HEALTH),
-    _evt(health.ConditionRaised, "health", "condition_raised", "node_id", _INGEST, _JUDGED, Stream.HEALTH),
-    _evt(health.ConditionCleared, "health", "condition_cleared", "node_id", _INGEST, _JUDGED, Stream.HEALTH),
-    _evt(faults.FaultClassified, "fault", "classified", "job_id", _CLASSIFIER, (_PLANNER,), Stream.FAULTS),
+    _evt(health.ConditionRaised, "health", "condition_raised", "node_id", _INGEST, _CONDITIONS, Stream.HEALTH),
+    _evt(health.ConditionCleared, "health", "condition_cleared", "node_id", _INGEST, _CONDITIONS, Stream.HEALTH),
+    _evt(hardware.HardwareChanged, "health", "hardware_changed", "node_id", _INGEST, (_INGEST, "cli"), Stream.HEALTH),
+    _evt(hardware.NodeStandingChanged, "health", "node_standing", "node_id", _INGEST, (_PLANNER,), Stream.HEALTH),
+    _evt(faults.FaultClassified, "fault", "classified", "job_id", _CLASSIFIER, (_PLANNER, _INGEST), Stream.FAULTS),
     _journal(recovery.GangFormed, "gang_formed", _CLASSIFIER, "console", "cli"),
     _journal(recovery.NodeLost, "node_lost", _CLASSIFIER),
+    _journal(recovery.NodeFaulted, "node_faulted", _CLASSIFIER),
     _journal(recovery.IncidentOpened, "incident_opened", _CLASSIFIER),
     _journal(recovery.RecoveryPlanned, "planned"),
     _journal(recovery.TrainingResumed, "training_resumed"),
@@ -232,8 +237,12 @@ DURABLY_READ: frozenset[type[Payload]] = frozenset(
         health.SignalsObserved,
         inventory.InventoryReported,
         health.ConditionRaised,
+        health.ConditionCleared,
+        hardware.HardwareChanged,
+        hardware.NodeStandingChanged,
         faults.FaultClassified,
         recovery.NodeLost,
+        recovery.NodeFaulted,
         recovery.IncidentOpened,
         recovery.IncidentClosed,
         recovery.GangFormed,

@@ -48,6 +48,27 @@ Handler = Callable[[Delivery], Awaitable[None]]
 """Raises TransientError to be tried again, PermanentError to dead-letter; returns to acknowledge."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Deliveries of one stream that are taken in together.
+
+    Attributes:
+        deliveries: in the stream's order.
+        life: which life of the stream the sequences belong to; one that was made anew counts from 1 again.
+        settled: every message of this durable up to this sequence is settled for good, by whichever process; 0 when
+            that is not known. It grows, now and then after the fact.
+    """
+
+    deliveries: tuple[Delivery, ...]
+    life: str
+    settled: int
+
+
+BatchHandler = Callable[[Batch], Awaitable[None]]
+"""As Handler, for all of it. After a PermanentError the messages come again one by one, so that one does not cost the
+others; what came through the first time must be recognised by its sequence."""
+
+
 class Subscription(Protocol):
     """A running consumer."""
 
@@ -89,6 +110,22 @@ class Bus(Protocol):
         `reclaim`: from now on this process is the only reader: what an earlier one had in hand when it was killed comes
         again at once, not after `ack_wait`. Handlers must be idempotent: others that read the same durable may get
         twice what they hold. A message that ends its readers waits for `ack_wait` after the third time.
+        """
+        ...
+
+    async def consume_batches(
+        self,
+        *,
+        durable: str,
+        messages: Sequence[type[Payload]],
+        handler: BatchHandler,
+        batch_max: int,
+        reclaim: bool = False,
+    ) -> Subscription:
+        """As `consume`, for much that is small: as many messages at once as are there, one batch at a time.
+
+        All messages are of one stream. Several processes on one durable share its messages, also those of one key: then
+        neither order nor a single reader holds for a key, and the handler's records need compare-and-set.
         """
         ...
 

@@ -19,6 +19,7 @@ from service_kit.clock import SystemClock
 from service_kit.delivery import GiveUp, decode, message_id
 from service_kit.errors import BusUnavailable, ContractViolation, PermanentError, ServiceError, StaleLeader
 from service_kit.jetstream.answering import FAILED_HEADER, Answering
+from service_kit.jetstream.batch_feed import BatchFeed
 from service_kit.jetstream.connection import Connection, NoResponders
 from service_kit.jetstream.consumer import ACK_PENDING_MAX, ACK_WAIT_S, Consumer
 from service_kit.jetstream.dead_letters import DeadLetters
@@ -29,7 +30,7 @@ from service_kit.jetstream.publisher import Publisher
 from service_kit.jetstream.pull_pump import PullPump
 from service_kit.jetstream.server_answer import WRONG_LAST_SEQUENCE, PublishAck, ServerRefusal
 from service_kit.logging import get_logger
-from service_kit.ports import Clock, Delivery, Handler, Subscription
+from service_kit.ports import BatchHandler, Clock, Delivery, Handler, Subscription
 
 PUBLISH_LIMIT_S = 10.0
 HIDDEN_MAX = 8
@@ -119,6 +120,20 @@ class JetStreamBus:
             raise
         return running
 
+    async def consume_batches(
+        self,
+        *,
+        durable: str,
+        messages: Sequence[type[Payload]],
+        handler: BatchHandler,
+        batch_max: int,
+        reclaim: bool = False,
+    ) -> Subscription:
+        """See the port."""
+        feed = BatchFeed(self._connection, durable=durable, cluster=self._cluster, messages=messages)
+        await feed.start(handler, self._dead_letters, batch_max=batch_max, reclaim=reclaim)
+        return feed
+
     async def listen(
         self, *, messages: Sequence[type[Payload]], handler: Handler, key: str | None = None
     ) -> Subscription:
@@ -194,7 +209,7 @@ class JetStreamBus:
         return answering
 
     async def take_epoch(self, envelope: Envelope[Any]) -> int:
-        """See the port. Compare-and-set on the epoch's subject, so that two takers get two epochs in a known order."""
+        """See the port. Compare-and-set on the epoch's subject: two takers get two epochs in a known order."""
         subject = str(envelope.channel(self._cluster))
         body = envelope.to_bytes()
         loop = asyncio.get_running_loop()

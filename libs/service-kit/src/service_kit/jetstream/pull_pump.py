@@ -43,8 +43,10 @@ class PullPump:
         consumer: str,
         on_message: Callable[[Msg], None],
         ensure: Callable[[], Awaitable[None]],
+        batch: int = BATCH,
     ) -> None:
         self._connection = connection
+        self._batch = batch
         self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
         self._name = f"{stream}/{consumer}"
         self._on_message = on_message
@@ -83,12 +85,12 @@ class PullPump:
             self._asked -= 1
             self._failures = 0
             self._on_message(msg)
-            if self._asked <= BATCH // 2:
-                await self._ask(BATCH - max(self._asked, 0))
+            if self._asked <= self._batch // 2:
+                await self._ask(self._batch - max(self._asked, 0))
         elif status == _EXPIRED:
             headers = msg.headers or {}
             self._asked -= int(headers.get("Nats-Pending-Messages", self._asked))
-            await self._ask(BATCH - max(self._asked, 0))
+            await self._ask(self._batch - max(self._asked, 0))
         elif status != _HEARTBEAT:
             description = (msg.headers or {}).get("Description", "")
             log.info("pull_refused", consumer=self._name, status=status, description=description)
@@ -97,7 +99,7 @@ class PullPump:
     async def _ask_anew(self) -> None:
         self._asked = 0
         self._heard_s = asyncio.get_running_loop().time()
-        await self._ask(BATCH)
+        await self._ask(self._batch)
 
     async def _ask(self, batch: int) -> None:
         if batch <= 0 or not self._connection.is_connected:

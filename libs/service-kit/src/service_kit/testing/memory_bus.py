@@ -15,7 +15,9 @@ from fault_contracts.subjects import Kind
 from service_kit.delivery import TRIES_MAX, GiveUp, dead_letter, decode, judge_failure, message_id
 from service_kit.errors import BusUnavailable, ContractViolation, PermanentError
 from service_kit.keyed_work import KeyedWork
-from service_kit.ports import Delivery, Handler, Subscription
+from service_kit.ports import BatchHandler, Delivery, Handler, Subscription
+from service_kit.testing.memory_answering import Answering
+from service_kit.testing.memory_batches import one_by_one
 from service_kit.testing.memory_broker import MemoryBroker
 from service_kit.testing.memory_records import Receiver, Record
 
@@ -29,7 +31,7 @@ class MemoryBus:
         self._broker = broker
         self._cluster = cluster
         self._name = name
-        self._running: list[_Receiving | _Answering] = []
+        self._running: list[_Receiving | Answering] = []
         self._epoch_subject = str(spec_of(LeaderEpoch).subject(cluster, "planner"))
         self._killed = False
 
@@ -51,8 +53,7 @@ class MemoryBus:
         if spec.stream is None:
             self._broker.send(subject, body)
             return 0
-        lost = self._broker.chance(self._broker.trouble.publish_lost)
-        if lost and self._broker.chance(0.5):
+        if (lost := self._broker.chance(self._broker.trouble.publish_lost)) and self._broker.chance(0.5):
             raise BusUnavailable(f"publish on {subject}: not stored")
         fence = None if epoch is None else (self._epoch_subject, epoch)
         sequence = self._broker.store(
@@ -93,6 +94,19 @@ class MemoryBus:
         if reclaim:
             self._broker.reclaim(f"{durable}-{self._cluster}")
         return receiving
+
+    async def consume_batches(
+        self,
+        *,
+        durable: str,
+        messages: Sequence[type[Payload]],
+        handler: BatchHandler,
+        batch_max: int,
+        reclaim: bool = False,
+    ) -> Subscription:
+        """See the port."""
+        assert batch_max > 0, "nothing would ever be delivered"
+        return await self.consume(durable=durable, messages=messages, handler=one_by_one(handler), reclaim=reclaim)
 
     async def listen(
         self, *, messages: Sequence[type[Payload]], handler: Handler, key: str | None = None
@@ -150,7 +164,7 @@ class MemoryBus:
     async def answer(self, *, what: str, key: str, reply: Callable[[bytes], Awaitable[bytes]]) -> Subscription:
         """See the port."""
         subject = ask_spec(what).pattern(self._cluster, key)
-        answering = _Answering(self._broker, subject, (self._name, reply))
+        answering = Answering(self._broker, subject, (self._name, reply))
         self._running.append(answering)
         return answering
 
@@ -170,26 +184,6 @@ class MemoryBus:
             self._broker.reachable(self._name, what)
         else:
             await asyncio.sleep(0)
-
-
-class _Answering:
-    """A served question."""
-
-    def __init__(
-        self, broker: MemoryBroker, subject: str, served: tuple[str, Callable[[bytes], Awaitable[bytes]]]
-    ) -> None:
-        self._serving = broker.answers.setdefault(subject, [])
-        self._served = served
-        self._serving.append(served)
-
-    async def stop(self) -> None:
-        """See the port."""
-        self.kill()
-
-    def kill(self) -> None:
-        """Gone; when nobody else serves it, the next question hears that nobody listens."""
-        if self._served in self._serving:
-            self._serving.remove(self._served)
 
 
 class _Receiving:

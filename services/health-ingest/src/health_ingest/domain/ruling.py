@@ -30,6 +30,10 @@ class Clears(StrEnum):
     """A new boot, a reset of the device, or the driver's word that it wants nothing any more."""
 
 
+WEIGHTS = tuple(Weight)
+"""From light to heavy."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
     """The policy's answer.
@@ -38,6 +42,7 @@ class Ruling:
         fault_class: what duplicates are folded by, together with the device: one condition a class, whatever the text.
         window_s: how long a problem is tolerated; None: as long as it lasts.
         quiet_s: with Clears.QUIET: so long without a bad signal ends it.
+        good_samples_min: with Clears.GOOD_SAMPLES: so many in a row; None: as the settings say.
         origin: whose fault a single, uncorroborated signal of this kind is: a prior, not a verdict.
         sympathetic: a consequence of something else, never a root cause.
         rule_id: the policy's row, e.g. xid.79, check.disk_space.
@@ -50,6 +55,7 @@ class Ruling:
     clears: Clears
     window_s: float | None = None
     quiet_s: float | None = None
+    good_samples_min: int | None = None
     origin: Attribution = Attribution.UNKNOWN
     action: Action = Action.WAIT_OR_IGNORE
     driver_action: str = ""
@@ -57,3 +63,9 @@ class Ruling:
     rule_id: str
     sentence: str
     source: str = ""
+
+    def outweighs(self, other: Ruling | None) -> bool:
+        """Whether this one says more: graver, or as grave with the driver's own word."""
+        if other is None or self.weight is not other.weight:
+            return other is None or WEIGHTS.index(self.weight) > WEIGHTS.index(other.weight)
+        return bool(self.driver_action) and not other.driver_action

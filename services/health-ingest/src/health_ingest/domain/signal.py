@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from fault_contracts.agent import ExitStatus, OomKill, WorkerExited
-from fault_contracts.health import Component, FaultedRanks, RankCheck, SignalObserved, WorkerEvidence
+from fault_contracts.health import Component, FaultedRanks, RankCheck, SignalObserved, SignalsObserved, WorkerEvidence
 from fault_contracts.ids import derived_id
 from fault_contracts.payload import Health
 from fault_contracts.rank_faults import RanksFaulted
+from health_ingest.domain.applied import Place
 
 WORKER_EXIT = "worker_exit"
 """The check of a rank that ended without being told to."""
@@ -39,8 +41,15 @@ class Signal:
     Attributes:
         signal_id: id of the message it came in; a redelivery has the same.
         observed_at: the node's clock; compared with other times of the same node only.
+        code: what was looked at, as the collector names it; the entity's check may be a class of several.
+        place: in the stream; None for what did not come in a batch, which is known by its id alone.
         worker: set when a rank ended.
         faulted: set when ranks live and cannot go on.
+        values: measured numbers.
+        attributes: what names the device and the place of the fault, e.g. xid, pci_bus_id, pid, location.
+        count: equal observations that this one stands for.
+        old: it happened before anybody watched.
+        boot_id: life of the machine it was seen in.
     """
 
     signal_id: str
@@ -48,14 +57,21 @@ class Signal:
     health: Health
     detail: str
     observed_at: datetime
+    code: str = ""
+    place: Place | None = None
     job_id: str = ""
     topology_version: int | None = None
     rank: int | None = None
     worker: WorkerEvidence | None = None
     faulted: FaultedRanks | None = None
+    values: Mapping[str, float] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    count: int = 1
+    old: bool = False
+    boot_id: str = ""
 
 
-def from_observation(observed: SignalObserved, signal_id: str) -> Signal:
+def from_observation(observed: SignalObserved, signal_id: str, place: Place | None = None) -> Signal:
     """A signal from a collector of the host."""
     return Signal(
         signal_id=signal_id,
@@ -68,9 +84,39 @@ def from_observation(observed: SignalObserved, signal_id: str) -> Signal:
         health=observed.health,
         detail=observed.detail,
         observed_at=observed.observed_at,
+        code=observed.check,
+        place=place,
         job_id=observed.job_id,
         rank=observed.rank,
+        values=observed.values,
+        attributes=observed.attributes,
+        count=observed.count,
+        old=observed.old,
+        boot_id=observed.boot_id,
     )
+
+
+def from_sweep(sweep: SignalsObserved, signal_id: str, place: Place | None = None) -> Iterator[Signal]:
+    """The signals of a sweep, in its order. A sample's id is the message's and its place in it."""
+    for index, sample in enumerate(sweep.samples):
+        yield Signal(
+            signal_id=f"{signal_id}.{index}",
+            entity=Entity(
+                node_id=sweep.node_id,
+                component=sample.component,
+                component_id=sample.component_id,
+                check=sample.check,
+            ),
+            health=sample.health,
+            detail=sample.detail,
+            observed_at=sample.observed_at,
+            code=sample.check,
+            values=sample.values,
+            attributes=sample.attributes,
+            count=sample.count,
+            boot_id=sweep.boot_id,
+            place=place,
+        )
 
 
 def from_worker_exit(exited: WorkerExited, signal_id: str) -> Signal:
