@@ -12,6 +12,10 @@ def main() -> int:
         from phalanx_cli.commands.run import run
 
         return int(run(arguments[1:]))
+    if arguments[:1] == ["validate"]:
+        from node_agent.adapters.validation_program import main as validate
+
+        return validate(arguments[1:])
     from phalanx_cli.commands.app import app
 
     app(prog_name="phalanx")

@@ -66,6 +66,14 @@ def run(context: typer.Context) -> None:
     raise typer.Exit(run_job(context.args))
 
 
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
+def validate(context: typer.Context) -> None:
+    """Gate before work: is this machine, or gang, fit for a job? (`phalanx validate --help`)."""
+    from node_agent.adapters.validation_program import main as run_validation
+
+    raise typer.Exit(run_validation(context.args))
+
+
 @app.command()
 def up(
     data_dir: DataDir = developer.DEFAULT_DATA_DIR,

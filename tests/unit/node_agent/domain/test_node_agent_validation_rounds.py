@@ -55,3 +55,11 @@ def test_unknown_is_not_clean() -> None:
 
 def test_an_agent_that_watches_nothing_knows_nothing() -> None:
     assert look(FreshRounds(began_at=T0), [], now=at(2)).end is RoundsEnd.UNKNOWN
+
+
+def test_an_event_is_not_waited_for_but_a_new_bad_one_counts() -> None:
+    happened = SeenCheck(name="xid_79", health=Health.BAD, seen_at=at(-60), renewed=False)
+    state = look(FreshRounds(began_at=T0), [row("disk", 1), happened], now=at(2))
+    assert state.done == 1
+    happens = SeenCheck(name="xid_79", health=Health.BAD, seen_at=at(3), renewed=False)
+    assert look(state, [row("disk", 4), happens], now=at(5)).end is RoundsEnd.BAD

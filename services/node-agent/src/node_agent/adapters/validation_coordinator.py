@@ -240,7 +240,7 @@ async def _next(reader: asyncio.StreamReader) -> dict[str, Any]:
         raise EOFError
     told = json.loads(line)
     if not isinstance(told, dict):
-        raise ValueError("not a JSON object")  # noqa: TRY004 - one kind of error for nonsense
+        raise ValueError("not a JSON object")
     return told
 
 

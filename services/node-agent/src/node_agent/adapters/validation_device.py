@@ -34,8 +34,13 @@ def finding(check: str, end: str, sentence: str, **values: float) -> Finding:
     return {"check": check, "end": end, "sentence": sentence, "values": values}
 
 
+def multiply(a: Any, b: Any) -> Any:
+    """The product, by the library that training uses."""
+    return torch.matmul(a, b)
+
+
 def check_matmul(
-    device: str, *, size: int, duration_s: float, seed: int = 1, multiply: Multiply = torch.matmul
+    device: str, *, size: int, duration_s: float, seed: int = 1, multiply: Multiply = multiply
 ) -> list[Finding]:
     """Products in each precision that the device is used with; every finding is ok or corrupt."""
     kinds = [torch.float32, torch.float64]
@@ -47,9 +52,7 @@ def check_matmul(
     return [_check_kind(device, kind, size, duration_s / len(kinds), seed, multiply) for kind in kinds]
 
 
-def _check_kind(
-    device: str, kind: torch.dtype, size: int, duration_s: float, seed: int, multiply: Multiply
-) -> Finding:
+def _check_kind(device: str, kind: torch.dtype, size: int, duration_s: float, seed: int, multiply: Multiply) -> Finding:
     name = f"matmul_{str(kind).removeprefix('torch.')}"
     left, right = (_whole_numbers(size, seed + offset) for offset in (0, 1))
     a, b = left.to(device=device, dtype=kind), right.to(device=device, dtype=kind)
@@ -78,7 +81,8 @@ def _wrong_row(left: Any, right: Any, product: Any, kind: torch.dtype) -> int | 
         exact = torch.matmul(left.to(torch.float32), right.to(torch.float32)).to(kind)
         bad = (product != exact).any(dim=1)
     else:
-        probe = _whole_numbers(product.shape[1], seed=99)[0].abs() + 1
+        counter = torch.arange(product.shape[1], dtype=torch.int64)
+        probe = ((counter * _MIX) >> 44).abs() + 1  # 1 to 2^19: errors in one row that cancel do not cancel here
         bad = (product.to(torch.int64) @ probe) != (left @ (right @ probe))
         bad |= (product != product.round()).any(dim=1)
     return int(bad.nonzero()[0]) if bool(bad.any()) else None

@@ -69,7 +69,9 @@ def finish(work: Any, *, deadline: float) -> None:
         time.sleep(POLL_S)
 
 
-def check_sum(*, rank: int, size: int, device: str, size_bytes: int, repeats: int, limit_s: float, drill: Drill) -> Finding:
+def check_sum(
+    *, rank: int, size: int, device: str, size_bytes: int, repeats: int, limit_s: float, drill: Drill
+) -> Finding:
     """all_reduce of whole numbers over a group that is open; every element has one right value."""
     deadline = time.monotonic() + limit_s
     weights = size * (size + 1) // 2

@@ -47,9 +47,8 @@ class ValidationWorker:
             # The name of this host may lead elsewhere; whoever meets on loopback stays on loopback.
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
         limit = timedelta(seconds=self._options.limit)
-        self._store = dist.TCPStore(
-            host_name=address, port=0, is_master=True, timeout=limit, wait_for_workers=False
-        )
+        store_at = dist.TCPStore  # type: ignore[attr-defined, unused-ignore]  # torch's __all__ leaves it out
+        self._store = store_at(host_name=address, port=0, is_master=True, timeout=limit, wait_for_workers=False)
         self._say({"hello": self._hello(address, self._store.port)})
         while order := self._reader.readline(LINE_MAX):
             told = json.loads(order)
@@ -103,8 +102,10 @@ class ValidationWorker:
         from node_agent.adapters import validation_device as checks
 
         device = self._options.device
-        wrong = {"multiply": multiply_wrong} if self._drill is DrillKind.MATMUL else {}
-        products = checks.check_matmul(device, size=order["matmul_size"], duration_s=order["duration_s"], **wrong)
+        multiply = multiply_wrong if self._drill is DrillKind.MATMUL else checks.multiply
+        products = checks.check_matmul(
+            device, size=order["matmul_size"], duration_s=order["duration_s"], multiply=multiply
+        )
         size = checks.memory_wanted(device, asked_bytes=order["memory_bytes"])
         spoil = forget if self._drill is DrillKind.MEMORY else None
         return [*products, checks.check_memory(device, size_bytes=size, spoil=spoil)]
@@ -120,12 +121,11 @@ class ValidationWorker:
         if order["rank"] != 0:
             address, port = order["store"]
             limit = timedelta(seconds=limit_s)
-            store = dist.TCPStore(host_name=address, port=port, timeout=limit, wait_for_workers=False)
-        own = dist.PrefixStore(order["key"], store)
+            store_at = dist.TCPStore  # type: ignore[attr-defined, unused-ignore]
+            store = store_at(host_name=address, port=port, timeout=limit, wait_for_workers=False)
+        own = dist.PrefixStore(order["key"], store)  # type: ignore[attr-defined, unused-ignore]
         own.set_timeout(timedelta(seconds=limit_s))
-        with group_of(
-            store=own, rank=order["rank"], size=order["size"], device=self._options.device, limit_s=limit_s
-        ):
+        with group_of(store=own, rank=order["rank"], size=order["size"], device=self._options.device, limit_s=limit_s):
             left_s = max(limit_s - (time.monotonic() - began), 0.1)
             answer: dict[str, Any] = test(order, left_s)
             return answer

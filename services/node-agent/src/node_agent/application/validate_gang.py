@@ -140,7 +140,7 @@ class GangValidation:
         slow = slow_ones(outcomes, policy=self._plan.speed)
         results = [
             _result("pairs", self._members[rank].named, Health.BAD, reason.rule_id, reason.sentence)
-            for rank, reason in (blame.members | slow.members).items()
+            for rank, reason in (dict(blame.members) | dict(slow.members)).items()
         ]
         results += [
             _result("pairs", f"ranks {pair[0]}-{pair[1]}", Health.BAD, reason.rule_id, reason.sentence)
@@ -177,9 +177,7 @@ def _outcome(pair: Pair, answers: Sequence[Answer], *, between_nodes: bool) -> P
         culprits = [rank for rank, answer in zip(pair, answers, strict=True) if answer.end is end]
         if culprits:
             detail = "; ".join(answer.detail for answer in answers if answer.end is end and answer.detail)
-            return PairOutcome(
-                pair=pair, end=pair_end, culprit=culprits[0], detail=detail, between_nodes=between_nodes
-            )
+            return PairOutcome(pair=pair, end=pair_end, culprit=culprits[0], detail=detail, between_nodes=between_nodes)
     told = "; ".join(
         f"rank {rank}: {answer.detail}" for rank, answer in zip(pair, answers, strict=True) if answer.detail
     )
@@ -187,9 +185,7 @@ def _outcome(pair: Pair, answers: Sequence[Answer], *, between_nodes: bool) -> P
         if any(answer.end is end for answer in answers):
             return PairOutcome(pair=pair, end=pair_end, detail=told, between_nodes=between_nodes)
     speeds = [answer.values["bytes_per_s"] for answer in answers if "bytes_per_s" in answer.values]
-    return PairOutcome(
-        pair=pair, end=PairEnd.OK, bytes_per_s=min(speeds, default=None), between_nodes=between_nodes
-    )
+    return PairOutcome(pair=pair, end=PairEnd.OK, bytes_per_s=min(speeds, default=None), between_nodes=between_nodes)
 
 
 def _ended(answer: Answer, limit_s: float) -> str:

@@ -21,7 +21,7 @@ def rounds_of(members: Sequence[int]) -> tuple[tuple[Pair, ...], ...]:
     assert len(set(members)) == len(members), "a member cannot meet itself"
     if len(members) < 2:
         return ()
-    places: list[int | None] = sorted(members)
+    places: list[int | None] = [*sorted(members)]
     if len(places) % 2:
         places.append(None)
     rounds = []

@@ -19,12 +19,17 @@ NAMED_MAX = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenCheck:
-    """One row of the node's table: what, how it is, and when it was looked at last."""
+    """One row of the node's table: what, how it is, and when it was looked at last.
+
+    Attributes:
+        renewed: a sweep looks at it again and again. False: something that happened; it counts when it happened now.
+    """
 
     name: str
     health: Health
     detail: str = ""
     seen_at: datetime
+    renewed: bool = True
 
 
 class RoundsEnd(StrEnum):
@@ -50,21 +55,22 @@ def look(state: FreshRounds, rows: Sequence[SeenCheck], *, now: datetime) -> Fre
     """Take in one answer of the node's agent. A bad row that is fresh ends it at once; a stale one is waited for."""
     if state.end is not RoundsEnd.WAITING:
         return state
-    if not rows:
+    swept = [row for row in rows if row.renewed]
+    if not swept:
         return _with(state, RoundsEnd.UNKNOWN, "the agent watches nothing on this node")
     fresh = [row for row in rows if row.seen_at > state.began_at]
     bad = [row for row in fresh if row.health is Health.BAD]
     if bad:
         return _with(state, RoundsEnd.BAD, f"bad in round {state.done + 1}: {_named(bad)}")
-    if len(fresh) < len(rows):
-        stale = [row for row in rows if row.seen_at <= state.began_at]
+    stale = [row for row in swept if row.seen_at <= state.began_at]
+    if stale:
         return _with(state, RoundsEnd.WAITING, f"not looked at yet in round {state.done + 1}: {_named(stale)}")
     unknown = [row for row in fresh if row.health is Health.UNKNOWN]
     if unknown:
         return _with(state, RoundsEnd.UNKNOWN, f"unknown in round {state.done + 1}: {_named(unknown)}")
     done = state.done + 1
     if done >= ROUNDS_WANTED:
-        sentence = f"{len(rows)} checks were good in {done} consecutive rounds"
+        sentence = f"{len(swept)} checks were good in {done} consecutive rounds"
         return FreshRounds(began_at=state.began_at, done=done, end=RoundsEnd.CLEAN, sentence=sentence)
     return FreshRounds(began_at=now, done=done, sentence=f"round {done} is clean")
 
