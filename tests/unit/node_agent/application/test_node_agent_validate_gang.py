@@ -97,6 +97,12 @@ async def test_the_bad_member_of_its_pairs_is_named_and_nobody_else(kind: str, r
 
 
 @pytest.mark.asyncio
+async def test_both_members_of_the_first_pair_are_named() -> None:
+    results = [r for r in await validated(ScriptedGang({0: "die", 3: "hang"})) if r.check == "pairs"]
+    assert set(bad(results).values()) == {"validation.member_died", "validation.member_silent"}
+
+
+@pytest.mark.asyncio
 async def test_all_at_once_in_a_larger_gang() -> None:
     results = await validated(ScriptedGang({1: "corrupt", 4: "die", 6: "hang"}), world_size=9)
     named = {r.subject.split()[1] for r in results if r.check == "pairs" and r.health is Health.BAD}

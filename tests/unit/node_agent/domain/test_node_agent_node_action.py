@@ -15,7 +15,7 @@ FACTS: dict[str, Any] = {
     "instance_id": "life-2",
     "boot_id": "boot-2",
     "allowed": {NodeAction.VALIDATE, NodeAction.RESET_GPU},
-    "configured": set(NodeAction) - {NodeAction.DRAIN},
+    "impossible": {NodeAction.DRAIN: "no command is set for it"},
     "gpu_uuids": {"GPU-1"},
 }
 
@@ -48,7 +48,7 @@ def test_a_permitted_order_runs() -> None:
         ({"instance_id": "life-1"}, "node_action.other_instance"),
         ({"action": NodeAction.RESET_GPU}, "node_action.no_gpu_named"),
         ({"action": NodeAction.RESET_GPU, "gpu_uuid": "GPU-9"}, "node_action.unknown_gpu"),
-        ({"action": NodeAction.DRAIN}, "node_action.not_configured"),
+        ({"action": NodeAction.DRAIN}, "node_action.not_possible"),
         ({"action": NodeAction.REBOOT}, "node_action.not_allowed"),
     ],
 )

@@ -6,11 +6,13 @@ from node_agent.domain.validation_blame import Blame, PairEnd, PairOutcome, blam
 from node_agent.domain.validation_pairs import Pair
 
 
-def tournament(count: int, failed: dict[Pair, PairEnd], culprits: dict[Pair, int] | None = None) -> Blame:
+def tournament(
+    count: int, failed: dict[Pair, PairEnd], culprits: dict[Pair, dict[int, PairEnd]] | None = None
+) -> Blame:
     """All pairs are good but those given."""
     return blame_of(
         [
-            PairOutcome(pair=pair, end=failed.get(pair, PairEnd.OK), culprit=(culprits or {}).get(pair))
+            PairOutcome(pair=pair, end=failed.get(pair, PairEnd.OK), culprits=(culprits or {}).get(pair, {}))
             for pair in combinations(range(count), 2)
         ]
     )
@@ -66,14 +68,14 @@ def test_when_everything_fails_it_is_not_everybodys_fault() -> None:
 
 def test_who_died_is_named_by_its_own_end_and_its_partner_is_free() -> None:
     failed = {(1, 2): PairEnd.DIED, (0, 2): PairEnd.NOT_RUN, (2, 3): PairEnd.NOT_RUN}
-    blame = tournament(4, failed, {(1, 2): 2})
+    blame = tournament(4, failed, {(1, 2): {2: PairEnd.DIED}})
     assert set(blame.members) == {2}
     assert blame.members[2].rule_id == "validation.member_died"
     assert blame.pairs == {}
 
 
 def test_who_is_silent_is_named_even_with_one_partner() -> None:
-    blame = tournament(2, {(0, 1): PairEnd.SILENT}, {(0, 1): 0})
+    blame = tournament(2, {(0, 1): PairEnd.SILENT}, {(0, 1): {0: PairEnd.SILENT}})
     assert set(blame.members) == {0}
     assert blame.members[0].rule_id == "validation.member_silent"
 
@@ -82,3 +84,11 @@ def test_a_bad_pair_beside_a_bad_member_is_still_told() -> None:
     blame = tournament(6, fails_with_all(0, 6) | {(3, 4): PairEnd.STALLED})
     assert set(blame.members) == {0}
     assert set(blame.pairs) == {(3, 4)}
+
+
+def test_both_members_of_one_pair_can_be_gone() -> None:
+    blame = tournament(4, {(0, 3): PairEnd.DIED}, {(0, 3): {0: PairEnd.DIED, 3: PairEnd.SILENT}})
+    assert {member: reason.rule_id for member, reason in blame.members.items()} == {
+        0: "validation.member_died",
+        3: "validation.member_silent",
+    }

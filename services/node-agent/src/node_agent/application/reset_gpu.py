@@ -6,6 +6,7 @@ others may need them all; the command that is run is the operator's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fault_contracts.inventory import DeviceIdentity
@@ -72,7 +73,9 @@ class GpuReset:
         except OSError as error:
             return _refused("node_action.holders_unknown", f"who holds {order.gpu_uuid} cannot be told: {error}")
         if strangers:
-            return _refused("node_action.gpu_held", f"{order.gpu_uuid} is held by {_named(strangers)}; nothing was touched")
+            return _refused(
+                "node_action.gpu_held", f"{order.gpu_uuid} is held by {_named(strangers)}; nothing was touched"
+            )
         result = ActionResult(outcome=ActionOutcome.DONE, reason=Reason(rule_id="node_action.reset", sentence="reset"))
         stopped: list[Quiesced] = []
         try:
@@ -142,8 +145,7 @@ def _refused(rule_id: str, sentence: str) -> ActionResult:
     return ActionResult(outcome=ActionOutcome.REFUSED, reason=Reason(rule_id=rule_id, sentence=sentence[:2_000]))
 
 
-def _named(holders: list[Holder] | tuple[Holder, ...] | object) -> str:
-    assert isinstance(holders, list | tuple)
+def _named(holders: Sequence[Holder]) -> str:
     shown_holders = ", ".join(map(str, holders[:HOLDERS_NAMED_MAX]))
     more = len(holders) - HOLDERS_NAMED_MAX
     return f"{shown_holders} and {more} more" if more > 0 else shown_holders

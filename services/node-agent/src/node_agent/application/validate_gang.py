@@ -173,16 +173,16 @@ class GangValidation:
 
 def _outcome(pair: Pair, answers: Sequence[Answer], *, between_nodes: bool) -> PairOutcome:
     """Two answers make one end; the worst of them, and whose it is where that says something of its own."""
-    for end, pair_end in ((AnswerEnd.DIED, PairEnd.DIED), (AnswerEnd.SILENT, PairEnd.SILENT)):
-        culprits = [rank for rank, answer in zip(pair, answers, strict=True) if answer.end is end]
-        if culprits:
-            detail = "; ".join(answer.detail for answer in answers if answer.end is end and answer.detail)
-            return PairOutcome(pair=pair, end=pair_end, culprit=culprits[0], detail=detail, between_nodes=between_nodes)
+    gone = {AnswerEnd.DIED: PairEnd.DIED, AnswerEnd.SILENT: PairEnd.SILENT}
+    culprits = {rank: gone[answer.end] for rank, answer in zip(pair, answers, strict=True) if answer.end in gone}
     told = "; ".join(
         f"rank {rank}: {answer.detail}" for rank, answer in zip(pair, answers, strict=True) if answer.detail
     )
-    for end, pair_end in ((AnswerEnd.CORRUPT, PairEnd.CORRUPT), (AnswerEnd.STALLED, PairEnd.STALLED)):
-        if any(answer.end is end for answer in answers):
+    if culprits:
+        end = next(iter(culprits.values()))
+        return PairOutcome(pair=pair, end=end, culprits=culprits, detail=told, between_nodes=between_nodes)
+    for answer_end, pair_end in ((AnswerEnd.CORRUPT, PairEnd.CORRUPT), (AnswerEnd.STALLED, PairEnd.STALLED)):
+        if any(answer.end is answer_end for answer in answers):
             return PairOutcome(pair=pair, end=pair_end, detail=told, between_nodes=between_nodes)
     speeds = [answer.values["bytes_per_s"] for answer in answers if "bytes_per_s" in answer.values]
     return PairOutcome(pair=pair, end=PairEnd.OK, bytes_per_s=min(speeds, default=None), between_nodes=between_nodes)

@@ -6,7 +6,7 @@ and until when. Nothing is run that the operator of the node did not permit.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -30,7 +30,7 @@ class NodeFacts:
 
     Attributes:
         allowed: actions that the operator permits here (PHALANX_NODE_ACTIONS).
-        configured: actions that have a command here.
+        impossible: actions that cannot be done here, each with the reason.
         gpu_uuids: devices of this node.
         busy_with: operation under way; empty: none.
     """
@@ -39,7 +39,7 @@ class NodeFacts:
     instance_id: str
     boot_id: str
     allowed: Collection[NodeAction]
-    configured: Collection[NodeAction]
+    impossible: Mapping[NodeAction, str]
     gpu_uuids: Collection[str]
     busy_with: str = ""
 
@@ -105,11 +105,10 @@ def _not_possible(order: OrderNodeAction, facts: NodeFacts) -> Reason | None:
                 sentence=f"{facts.node_id} knows no GPU {order.gpu_uuid}"
                 + (f"; it has {', '.join(sorted(facts.gpu_uuids)[:8])}" if facts.gpu_uuids else ": it has none"),
             )
-    if order.action not in facts.configured:
-        return Reason(
-            rule_id="node_action.not_configured",
-            sentence=f"{order.action.value} cannot be done on {facts.node_id}: no command is set for it",
-        )
+    why = facts.impossible.get(order.action)
+    if why is not None:
+        sentence = f"{order.action.value} cannot be done on {facts.node_id}: {why}"
+        return Reason(rule_id="node_action.not_possible", sentence=sentence)
     return None
 
 

@@ -8,7 +8,7 @@ no member is: blame needs evidence.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from fault_contracts.payload import Reason
@@ -41,7 +41,7 @@ class PairOutcome:
 
     Attributes:
         pair: the two members, the smaller first.
-        culprit: the member that died or fell silent; None where the end does not tell.
+        culprits: members that died or fell silent, each with that end; both may have.
         detail: what the members said.
         bytes_per_s: the slower direction; None where it was not measured.
         between_nodes: the members are on different nodes: another class of speed.
@@ -49,7 +49,7 @@ class PairOutcome:
 
     pair: Pair
     end: PairEnd
-    culprit: int | None = None
+    culprits: Mapping[int, PairEnd] = field(default_factory=dict)
     detail: str = ""
     bytes_per_s: float | None = None
     between_nodes: bool = False
@@ -72,8 +72,8 @@ def blame_of(outcomes: Sequence[PairOutcome]) -> Blame:
     """Name members first by their own end, then by their partners; what is left is a matter of the pair."""
     members: dict[int, Reason] = {}
     for outcome in outcomes:
-        if outcome.culprit is not None and outcome.culprit not in members:
-            members[outcome.culprit] = _own_end(outcome, outcome.culprit)
+        for member, end in outcome.culprits.items():
+            members.setdefault(member, _own_end(outcome, member, end))
     left = [o for o in outcomes if o.end not in (PairEnd.OK, PairEnd.NOT_RUN) and not set(o.pair) & members.keys()]
     while left:
         accused = _accused(left)
@@ -85,10 +85,10 @@ def blame_of(outcomes: Sequence[PairOutcome]) -> Blame:
     return Blame(members=members, pairs={o.pair: _unexplained(o, left) for o in left})
 
 
-def _own_end(outcome: PairOutcome, member: int) -> Reason:
+def _own_end(outcome: PairOutcome, member: int, end: PairEnd) -> Reason:
     partner = outcome.pair[0] if outcome.pair[1] == member else outcome.pair[1]
-    did = "its process ended" if outcome.end is PairEnd.DIED else "it gave no answer in time"
-    what = "died" if outcome.end is PairEnd.DIED else "silent"
+    did = "its process ended" if end is PairEnd.DIED else "it gave no answer in time"
+    what = "died" if end is PairEnd.DIED else "silent"
     return Reason(
         rule_id=f"validation.member_{what}",
         sentence=f"rank {member}: {did} in the test with rank {partner}{_said(outcome.detail)}"[:2_000],
