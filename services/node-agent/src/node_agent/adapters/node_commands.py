@@ -1,4 +1,4 @@
-"""application.node_action_ports.MachineCommands: commands of the operator, with a deadline and the end of their output."""
+"""application.node_action_ports.MachineCommands: the operator's commands, each with a deadline, and what they print."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class NodeCommands:
             await asyncio.gather(reading, return_exceptions=True)
 
     async def _ended(self, code: int, reading: asyncio.Task[None], tail: bytearray) -> CommandEnd:
-        # What it left running in the background may hold the pipe open: its last words are waited for, not its children.
+        # What it left in the background may hold the pipe open: its last words are waited for, not its children.
         await asyncio.wait([reading], timeout=1.0)
         log.warning("command_ended", exit_code=code)
         if code < 0:
