@@ -11,6 +11,7 @@ import typer
 from phalanx_cli.commands.demo import demo
 from phalanx_cli.commands.dlq import dlq
 from phalanx_cli.commands.job import job
+from phalanx_cli.commands.node_action import node_action
 from phalanx_cli.stack import developer
 
 EPILOG = """\
@@ -39,6 +40,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(dlq)
 app.command()(job)
+app.command("node-action")(node_action)
 
 DataDir = Annotated[Path, typer.Option(help="Folder of servers, states and logs.")]
 

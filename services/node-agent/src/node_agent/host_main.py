@@ -13,10 +13,16 @@ from collections.abc import Sequence
 from functools import partial
 
 from fault_contracts.envelope import derived_id
+from fault_contracts.node_actions import OrderNodeAction
 from node_agent.adapters import machine
+from node_agent.adapters.action_journal import SqliteActionJournal
+from node_agent.adapters.device_holders import ProcHolders
+from node_agent.adapters.gpu_watch_gate import GpuWatchGate
 from node_agent.adapters.host_flags import host_environment
 from node_agent.adapters.host_folder import HostFolder, take_host_folder
 from node_agent.adapters.kmsg_source import kmsg_source
+from node_agent.adapters.node_actor_setup import node_actor, validation_command
+from node_agent.application.act_on_node import NodeActor
 from node_agent.application.answer_host_health import HostHealthAnswer
 from node_agent.application.collector_ports import Collector, EventSource
 from node_agent.application.host_life import HostLife, HostPolicy
@@ -57,7 +63,8 @@ async def wire(service: Service[HostSettings]) -> None:
     identity = _identity(settings, node_id, service.clock)
     directory = Directory()
     outbox = Outbox(folder.outbox)
-    collectors, sources = watchers(settings, directory, clock)
+    gate = GpuWatchGate()
+    collectors, sources = gate.wrap(*watchers(settings, directory, clock), prefix="nvml")
     life = HostLife(
         identity,
         HostReports(identity, outbox, clock),
@@ -68,18 +75,44 @@ async def wire(service: Service[HostSettings]) -> None:
         policy=HostPolicy(sweep_s=settings.sweep_s, whole_s=settings.whole_s),
         driver_version=partial(machine.nvidia_driver_version, settings.proc_root),
     )
+    journal = SqliteActionJournal(folder.journal)
+    actor = node_actor(
+        settings.options(),
+        identity,
+        life,
+        gate,
+        directory,
+        outbox,
+        journal,
+        ProcHolders(proc_root=settings.proc_root, dev_root=settings.dev_root),
+        validate=validation_command(
+            node_id, nats_url=settings.nats_url, cluster=settings.cluster, data_dir=settings.data_dir.absolute()
+        ),
+    )
     folder.write_card(_card(settings, identity))
     answer = HostHealthAnswer(life, clock, uptime_s=partial(machine.uptime_s, settings.proc_root))
     service.own(await service.bus.answer(what="host_health", key=node_id, reply=answer.reply))
     service.connection.on_reconnected(life.on_reconnected)
-    service.spawn(_live(service, life, outbox, folder), name="watch the machine")
+    await actor.settle()
+    service.own(await service.bus.listen(messages=[OrderNodeAction], handler=actor.on_delivery, key=node_id))
+    service.spawn(actor.forever(service.bus, interval_s=settings.catch_up_s), name="look for orders")
+    service.spawn(_live(service, life, outbox, folder, actor, journal), name="watch the machine")
 
 
-async def _live(service: Service[HostSettings], life: HostLife, outbox: Outbox, folder: HostFolder) -> None:
+async def _live(
+    service: Service[HostSettings],
+    life: HostLife,
+    outbox: Outbox,
+    folder: HostFolder,
+    actor: NodeActor,
+    journal: SqliteActionJournal,
+) -> None:
     sending = asyncio.create_task(outbox.run(service.bus))
     try:
         await life.run()
     finally:
+        await actor.close()
+        journal.close()
         await outbox.drain(DRAIN_S if service.connection.is_connected else 0.0)
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)

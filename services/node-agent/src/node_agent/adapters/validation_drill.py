@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-SLOW_S = 1.0
+SLOW_S = 2.0
 """Added to each sending of a slow member: far more than a healthy one needs for a test's few MB, on any machine."""
 
 

@@ -53,6 +53,7 @@ class ValidationOptions:
     data_dir: Path
     report: Path | None
     as_json: bool
+    brief: bool
     publish: bool
     drills: tuple[DrillPlan, ...]
 
@@ -101,7 +102,7 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     tests.add_argument(
         "--pairs", choices=[*PairsMode], default=PairsMode.ALWAYS, help="test each pair (default always)"
     )
-    tests.add_argument("--slow-ratio", type=float, metavar="R", help="of the median; default 0.5 on GPUs, 0.2 on CPUs")
+    tests.add_argument("--slow-ratio", type=float, metavar="R", help="of the median; default 0.5 on GPUs, 0.05 on CPUs")
     limits = parser.add_argument_group("limits, each in seconds")
     limits.add_argument("--join-limit", type=float, default=120.0, metavar="S", help="until all members are there")
     limits.add_argument("--device-limit", type=float, default=120.0, metavar="S", help="of a device's tests")
@@ -118,6 +119,7 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     bus.add_argument("--cluster", default=environ.get("PHALANX_CLUSTER", ""), metavar="NAME", help=argparse.SUPPRESS)
     bus.add_argument("--no-publish", action="store_true", help="do not record the outcome on the bus")
     bus.add_argument("--json", action="store_true", help="the report as JSON on stdout")
+    bus.add_argument("--brief", action="store_true", help="JSON on stdout, shortened to what a message holds (8 KB)")
     bus.add_argument("--report", type=Path, metavar="FILE", help="default: validations/TIME.json in --data-dir")
     bus.add_argument("--data-dir", type=Path, default=Path(environ.get("PHALANX_DATA_DIR", ".phalanx")), metavar="DIR")
     parser.add_argument("--drill", action="append", default=[], metavar="KIND:RANK", help=_DRILL)
@@ -157,6 +159,7 @@ def _options(given: argparse.Namespace, gpus_here: int) -> ValidationOptions:
         data_dir=given.data_dir,
         report=given.report,
         as_json=given.json,
+        brief=given.brief,
         publish=not given.no_publish,
         drills=drills,
     )
@@ -177,7 +180,7 @@ def _plan(given: argparse.Namespace, world_size: int, *, on_gpu: bool) -> GangPl
         group_s=given.group_limit,
         pairs=PairsMode(given.pairs),
         # Processes that share a CPU disturb each other; only a large difference says something about one of them.
-        speed=SpeedPolicy(ratio_min=given.slow_ratio if given.slow_ratio is not None else (0.5 if on_gpu else 0.2)),
+        speed=SpeedPolicy(ratio_min=given.slow_ratio if given.slow_ratio is not None else (0.5 if on_gpu else 0.05)),
     )
 
 

@@ -25,7 +25,7 @@ from node_agent.adapters.validation_coordinator import Coordinator
 from node_agent.adapters.validation_flags import ValidationOptions, parse_validation
 from node_agent.adapters.validation_members import Members, MembersPlan
 from node_agent.adapters.validation_node_line import NodeLine, NodeLineBroken
-from node_agent.adapters.validation_report import EXIT_CODES, report_of, result_of, table_of, write_report
+from node_agent.adapters.validation_report import EXIT_CODES, report_of, result_of, short_json, table_of, write_report
 from node_agent.application.validate_gang import GangValidation
 from node_agent.application.validation_ports import LocalCheck
 from node_agent.domain.validation_result import CheckResult, ValidationVerdict
@@ -167,10 +167,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail("interrupted; nothing was left running", 130)
     stamp = f"{SystemClock().now():%Y%m%d-%H%M%S}-{os.getpid()}"
     path = options.report or options.data_dir / "validations" / f"{stamp}.json"
-    lines = [json.dumps(report)] if options.as_json else list(table_of(report))
+    as_data = options.as_json or options.brief
+    lines = [short_json(report) if options.brief else json.dumps(report)] if as_data else list(table_of(report))
     try:
         write_report(path, report)
-        lines += [] if options.as_json else [f"report: {path}"]
+        lines += [] if as_data else [f"report: {path}"]
     except OSError as error:
         sys.stderr.write(f"phalanx validate: the report cannot be kept: {error}\n")
     try:

@@ -104,6 +104,12 @@ class NodeActor:
         for delivery in found:
             await self.take(delivery.envelope.data, pushed=False)
 
+    async def forever(self, bus: Bus, *, interval_s: float) -> None:
+        """A look at the newest stored order every so often, until cancelled: a push can be lost."""
+        while True:
+            await self.catch_up(bus)
+            await self._clock.sleep(interval_s)
+
     async def on_delivery(self, delivery: Delivery) -> None:
         """A pushed order. Returns when it is judged; a long action goes on beside."""
         await self.take(delivery.envelope.data, pushed=True)

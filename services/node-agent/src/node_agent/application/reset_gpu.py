@@ -57,9 +57,11 @@ class GpuReset:
         """Refuse, or stop, reset, start again, verify."""
         if not device.pci_bus_id:
             return _refused("node_action.no_address", f"the PCI address of {order.gpu_uuid} is not known")
-        await self._watch.pause()
         try:
+            await self._watch.pause()
             result = await self._reset(order, device)
+        except TimeoutError:
+            return _refused("node_action.own_watch", "this agent's own look at the GPUs does not let go; driver stuck?")
         finally:
             await self._watch.resume()
         if result.outcome is not ActionOutcome.DONE:
