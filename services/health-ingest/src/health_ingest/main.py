@@ -6,20 +6,24 @@ import sys
 
 from fault_contracts.agent import WorkerExited
 from fault_contracts.health import SignalObserved
+from fault_contracts.measures import MeasuresReported
 from fault_contracts.payload import Payload
 from fault_contracts.rank_faults import RanksFaulted
-from fault_contracts.recovery import JobEnded
+from fault_contracts.recovery import GangFormed, JobEnded
 from fault_contracts.registry import Bucket
 from fault_contracts.step_times import StepTimesReported
 from health_ingest.adapters.kv_conditions import KvConditions
+from health_ingest.adapters.redis_windows import RedisWindows
 from health_ingest.application.advance_condition import AdvanceCondition
 from health_ingest.application.ingest_signal import IngestSignal
 from health_ingest.application.sweep_conditions import SweepConditions
+from health_ingest.application.watch_peers import WatchPeers
 from health_ingest.application.watch_stragglers import WatchStragglers
 from health_ingest.settings import HealthIngestSettings
 from service_kit.deadlines import Deadlines
 from service_kit.failpoints import Failpoints
 from service_kit.lifecycle import Service, run_service
+from service_kit.logging import get_logger
 
 NAME = "health-ingest"
 
@@ -60,6 +64,29 @@ async def wire(service: Service[HealthIngestSettings]) -> None:
     service.spawn(sweep.run(), name="sweep conditions")
     service.spawn(sweep.rescan_forever(), name="rescan conditions")
     service.spawn(stragglers.forever(), name="watch stragglers")
+    await watch_peers(service)
+
+
+async def watch_peers(service: Service[HealthIngestSettings]) -> None:
+    """Hold devices against their peers. Without Redis or Valkey nothing is compared."""
+    settings = service.settings
+    if not settings.redis_url:
+        get_logger(__name__).info("peers_not_watched", why="REDIS_URL is not set")
+        return
+    windows = RedisWindows(settings.redis_url, cluster=settings.cluster, clock=service.clock)
+    service.own(windows)
+    watch = WatchPeers(
+        windows=windows,
+        bus=service.bus,
+        clock=service.clock,
+        policy=settings.peer_policy(),
+        sweeps=settings.peer_window(),
+    )
+    # Who works where must be known to every replica; a report is weighed by one of them.
+    jobs: list[type[Payload]] = [GangFormed, StepTimesReported, JobEnded]
+    service.own(await service.bus.listen(messages=jobs, handler=watch.heard_of_jobs))
+    service.own(await service.bus.listen(messages=[MeasuresReported], handler=watch.heard, share=f"{NAME}-peers"))
+    service.spawn(watch.forever(), name="watch peers")
 
 
 def main() -> int:

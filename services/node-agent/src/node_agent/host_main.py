@@ -22,13 +22,16 @@ from node_agent.adapters.host_flags import host_environment
 from node_agent.adapters.host_folder import HostFolder, take_host_folder
 from node_agent.adapters.kmsg_source import kmsg_source
 from node_agent.adapters.node_actor_setup import node_actor, validation_command
+from node_agent.adapters.nvml_sources import nvml_sources
+from node_agent.adapters.overheard import Overheard
 from node_agent.application.act_on_node import NodeActor
 from node_agent.application.answer_host_health import HostHealthAnswer
 from node_agent.application.collector_ports import Collector, EventSource
 from node_agent.application.host_life import HostLife, HostPolicy
 from node_agent.application.host_reports import HostIdentity, HostReports
+from node_agent.application.report_measures import MeasuresReports
 from node_agent.domain.device_directory import Directory
-from node_agent.settings import HostSettings
+from node_agent.settings import HostSettings, NvmlUse
 from service_kit.lifecycle import Service, run_service
 from service_kit.outbox import Outbox
 from service_kit.ports import Clock
@@ -43,15 +46,27 @@ FAKE_STATE_VARIABLE = "PHALANX_FAKE_NVML_STATE"
 def watchers(settings: HostSettings, directory: Directory, clock: Clock) -> tuple[list[Collector], list[EventSource]]:
     """Everything that looks at the machine. The one place to plug in another."""
     collectors: list[Collector] = []
-    sources: list[EventSource] = [
-        kmsg_source(
-            directory,
-            clock,
-            path=settings.kmsg_path,
-            proc_root=settings.proc_root,
-            driver_version=partial(machine.nvidia_driver_version, settings.proc_root),
+    kernel_log: EventSource = kmsg_source(
+        directory,
+        clock,
+        path=settings.kmsg_path,
+        proc_root=settings.proc_root,
+        driver_version=partial(machine.nvidia_driver_version, settings.proc_root),
+    )
+    sources = [kernel_log]
+    if settings.nvml is not NvmlUse.OFF:
+        nvml = nvml_sources(
+            directory=directory,
+            clock=clock,
+            boot_id=machine.boot_id(settings.proc_root),
+            library=settings.nvml_library,
+            gpus_expected=settings.gpus_expected,
+            required=settings.nvml is NvmlUse.ON,
+            pci_devices=settings.sys_root / "bus" / "pci" / "devices",
         )
-    ]
+        collectors.append(nvml.collector)
+        # The kernel log comes first: NVML tells an Xid only when the log did not.
+        sources = [Overheard(kernel_log, nvml.events.heard), nvml.events]
     return collectors, sources
 
 
@@ -97,6 +112,8 @@ async def wire(service: Service[HostSettings]) -> None:
     service.own(await service.bus.listen(messages=[OrderNodeAction], handler=actor.on_delivery, key=node_id))
     service.spawn(actor.forever(service.bus, interval_s=settings.catch_up_s), name="look for orders")
     service.spawn(_live(service, life, outbox, folder, actor, journal), name="watch the machine")
+    measures = MeasuresReports(identity, service.bus, clock, life.board.whole, sweep_s=settings.sweep_s)
+    service.spawn(measures.run(), name="tell measures")
 
 
 async def _live(
