@@ -63,6 +63,19 @@ def node_actor(
     )
 
 
+class Acting:
+    """The end of the actor: service_kit.ports.Subscription, to be stopped while the outbox still takes answers."""
+
+    def __init__(self, actor: NodeActor, journal: SqliteActionJournal) -> None:
+        self._actor = actor
+        self._journal = journal
+
+    async def stop(self) -> None:
+        """Give up what is under way, and close the journal that knows it."""
+        await self._actor.close()
+        self._journal.close()
+
+
 def _impossible(configured: ActionCommands) -> Mapping[NodeAction, str]:
     """Looked at with each order: a driver may be installed while the agent runs."""
     reasons = {}
