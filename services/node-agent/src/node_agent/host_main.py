@@ -131,10 +131,11 @@ async def wire(service: Service[HostSettings]) -> None:
     watching = Watching(life, outbox, service.bus, folder)
     service.own(watching)
     service.spawn(watching.failed(), name="watch the machine")
-    service.own(Acting(actor, journal))
     await actor.settle()
+    acting = Acting(actor, journal, service.bus, catch_up_s=settings.catch_up_s)
+    service.own(acting)
+    service.spawn(acting.failed(), name="look for orders")
     service.own(await service.bus.listen(messages=[OrderNodeAction], handler=actor.on_delivery, key=node_id))
-    service.spawn(actor.forever(service.bus, interval_s=settings.catch_up_s), name="look for orders")
     measures = MeasuresReports(identity, service.bus, clock, life.board.whole, sweep_s=settings.sweep_s)
     service.spawn(measures.run(), name="tell measures")
 

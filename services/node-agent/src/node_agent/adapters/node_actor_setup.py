@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +21,9 @@ from node_agent.application.host_reports import HostIdentity
 from node_agent.application.node_action_options import NodeActionOptions
 from node_agent.application.reset_gpu import GpuReset
 from node_agent.domain.node_action_plan import ActionCommands
+from service_kit.cancellation import cancel_all
 from service_kit.clock import SystemClock
+from service_kit.ports import Bus
 
 PROGRAM = "node_agent.adapters.validation_program"
 NOT_SET = "no command is set for it"
@@ -64,14 +67,20 @@ def node_actor(
 
 
 class Acting:
-    """The end of the actor: service_kit.ports.Subscription, to be stopped while the outbox still takes answers."""
+    """The actor at work: service_kit.ports.Subscription, to be stopped while the outbox still takes answers."""
 
-    def __init__(self, actor: NodeActor, journal: SqliteActionJournal) -> None:
+    def __init__(self, actor: NodeActor, journal: SqliteActionJournal, bus: Bus, *, catch_up_s: float) -> None:
         self._actor = actor
         self._journal = journal
+        self._looking = asyncio.create_task(actor.forever(bus, interval_s=catch_up_s), name="look for orders")
+
+    async def failed(self) -> None:
+        """Ends only with the failure of the look for orders."""
+        await asyncio.shield(self._looking)
 
     async def stop(self) -> None:
-        """Give up what is under way, and close the journal that knows it."""
+        """Take no more orders, give up what is under way, and close the journal that knows it."""
+        await cancel_all([self._looking])
         await self._actor.close()
         self._journal.close()
 
