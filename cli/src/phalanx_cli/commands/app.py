@@ -10,6 +10,8 @@ import typer
 
 from phalanx_cli.commands.demo import demo
 from phalanx_cli.commands.dlq import dlq
+from phalanx_cli.commands.inject import EPILOG as INJECT_EPILOG
+from phalanx_cli.commands.inject import inject
 from phalanx_cli.commands.job import job
 from phalanx_cli.stack import developer
 
@@ -39,6 +41,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(dlq)
 app.command()(job)
+app.command(epilog=INJECT_EPILOG)(inject)
 
 DataDir = Annotated[Path, typer.Option(help="Folder of servers, states and logs.")]
 
