@@ -53,7 +53,9 @@ class Machine:
         half.replace(path)
 
 
-def host_process(machine: Machine, *, url: str, cluster: str, node_id: str = "n1", **env: str) -> AgentProcess:
+def host_process(
+    machine: Machine, *, url: str, cluster: str, node_id: str = "n1", kmsg: str = "none", **env: str
+) -> AgentProcess:
     """`phalanx host` on that machine, with intervals that a test can wait for."""
     surroundings = {
         "NATS_URL": url,
@@ -64,7 +66,7 @@ def host_process(machine: Machine, *, url: str, cluster: str, node_id: str = "n1
         "PHALANX_NVML": "off",
         **env,
     }
-    flags = ["--node-id", node_id, "--data-dir", str(machine.data), "--disks", str(machine.disk), "--kmsg", "none"]
+    flags = ["--node-id", node_id, "--data-dir", str(machine.data), "--disks", str(machine.disk), "--kmsg", kmsg]
     argv = ["-m", "phalanx_cli.main", "host", *flags, "--sweep", "0.5", "--network-interval", "0.1"]
     return AgentProcess(argv, cwd=machine.disk, env=surroundings)
 

@@ -14,7 +14,7 @@ from typing import Any
 from phalanx_cli.drill.fake_state import ControlFile, Values
 from phalanx_cli.drill.injection import Injection, Kind, Order, plan
 from phalanx_cli.drill.kernel_log_file import append_records
-from phalanx_cli.drill.node_card import NodeCard
+from phalanx_cli.drill.node_card import NO_KERNEL_LOG, NodeCard
 from phalanx_cli.drill.xid_lines import recovery_line
 
 JOURNAL = "injected.json"
@@ -90,6 +90,8 @@ def _check(card: NodeCard, injection: Injection, *, force: bool) -> None:
             f"{card.node_id} has a real driver library, or none: its GPUs cannot be broken by a command, forced or "
             "not. A drill's node runs on the fake library (docs/nvml.md)"
         )
+    if injection.kernel and card.kmsg_path == NO_KERNEL_LOG:
+        raise Refused(f"{card.node_id} reads no kernel log (--kmsg none); a drill's node reads a file: --kmsg FILE")
     if injection.kernel and card.kernel_log_is_real and not force:
         raise Refused(
             f"{card.node_id} reads a real kernel log, {card.kmsg_path}. A drill's node reads a file: "

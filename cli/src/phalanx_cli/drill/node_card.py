@@ -8,6 +8,9 @@ from pathlib import Path
 
 from node_agent.adapters.host_folder import CARD, HOSTS, host_card_path
 
+NO_KERNEL_LOG = Path("none")
+"""`phalanx host --kmsg none`."""
+
 
 class NoSuchNode(Exception):
     """No card, or one that cannot be read; the text says what to do."""
@@ -20,7 +23,7 @@ class NodeCard:
     Attributes:
         folder: of the host role; what was injected is noted there.
         fake_state: control file of the fake library; None: the node has the real one, or none.
-        kmsg_path: what it takes for the kernel log.
+        kmsg_path: what it takes for the kernel log; NO_KERNEL_LOG: it reads none.
         sys_root: what it takes for /sys.
     """
 

@@ -143,6 +143,12 @@ def test_a_real_node_is_refused(tmp_path: Path) -> None:
         assert "cannot be broken by a command" in said
 
 
+def test_a_node_without_a_kernel_log_is_refused(tmp_path: Path) -> None:
+    code, said = inject(node(tmp_path, kmsg_path="none"), "xid", "79", "--force")
+    assert (code, "reads no kernel log" in said) == (1, True)
+    assert not (tmp_path / "state").exists()
+
+
 def test_a_fifo_is_no_file_of_a_drill(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "kmsg")
     code, said = inject(node(tmp_path), "kmsg", "Kernel panic - not syncing: drill")
