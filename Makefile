@@ -134,6 +134,10 @@ bench-agent: setup ## how fast an agent reads the output of its ranks, and what 
 	@$(BIN)/python tools/bench_agent.py --out .bench/agent.json
 	@$(BIN)/python tools/bench_steps.py --out .bench/steps.json
 
+.PHONY: bench-health
+bench-health: setup ## what a host role costs its machine: memory and CPU with 8 fake GPUs
+	@$(BIN)/python tools/bench_host.py --out .bench/host.json
+
 .PHONY: up
 up: setup ## start a developer's stack: nats-server, Valkey and the services, data in .phalanx
 	@$(BIN)/phalanx up

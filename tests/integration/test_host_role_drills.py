@@ -37,15 +37,16 @@ async def test_an_injected_xid_79_names_the_gpu_and_is_told_once(
         pytest.skip(str(error))
     machine, url = Machine(tmp_path), nats_server.url
     told = await told_on(url, unique_name)
+    log = tmp_path / "kmsg"
+    log.touch()
     env = {
         "PHALANX_NVML": "on",
         "PHALANX_NVML_LIBRARY": str(library),
         STATE_VARIABLE: str(tmp_path / "gpus"),
+        "PHALANX_KMSG": str(log),
     }
-    log = tmp_path / "kmsg"
-    log.touch()
     try:
-        async with host_process(machine, url=url, cluster=unique_name, kmsg=str(log), **env):
+        async with host_process(machine, url=url, cluster=unique_name, **env):
             await told.until(gpu3_lost_is(Health.OK))
             drill = ("inject", "xid", "79", "--gpu", "3", "--witness", "both", "--data-dir", str(machine.data))
             code, text = await phalanx(url, unique_name, *drill)
