@@ -1,6 +1,6 @@
-"""The demo's machines: for each node a real `phalanx host` process, with a fake driver library and a kernel log in a file.
+"""The demo's machines: a real `phalanx host` for each node, with a fake driver library and a kernel log in a file.
 
-What it watches is made up, and everything else is real: nvidia-ml-py in its child process, the parser of the kernel log,
+What it watches is made up; the rest is real: nvidia-ml-py in its child process, the parser of the kernel log,
 the bus, the services.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from phalanx_cli.demo.scenario import RANKS_PER_NODE
-from phalanx_cli.drill.fake_library import build, environment
 from phalanx_cli.drill.carry_out import content, inject
+from phalanx_cli.drill.fake_library import build, environment
 from phalanx_cli.drill.fake_state import ControlFile
 from phalanx_cli.drill.injection import Kind, Order, gpu_of
 from phalanx_cli.drill.node_card import find_node

@@ -51,7 +51,6 @@ class Stage:
         script = training_arguments(self.options, act, self.folder, "--step-s", str(self.options.step_s), *extra)
         return Agents(place, (module, *script), spares=spares, log_rules=LOG_RULES if act is Act.RESTARTS else None)
 
-
     def hosts(self, names: Sequence[str]) -> Hosts:
         """The host roles of the nodes, started.
 
@@ -118,7 +117,10 @@ async def until_training(stage: Stage, job: Job) -> None:
     story = job.story
     watched = () if job.hosts is None else job.names
     await stage.watch.until(
-        lambda: (story.training and story.watched.issuperset(watched) and all(name in story.nodes for name in job.names)) or gone(job),
+        lambda: (
+            (story.training and story.watched.issuperset(watched) and all(name in story.nodes for name in job.names))
+            or gone(job)
+        ),
         "the first step of all ranks",
         limit_s=START_LIMIT_S,
     )

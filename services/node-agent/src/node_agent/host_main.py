@@ -23,11 +23,8 @@ from node_agent.adapters.host_folder import HostFolder, take_host_folder
 from node_agent.adapters.kmsg_source import kmsg_source
 from node_agent.adapters.machine_collector import MachineCollector
 from node_agent.adapters.network_collector import NetworkCollector
-<<<<<<< HEAD
-from node_agent.adapters.nvml_collector import NvmlLimits
-=======
 from node_agent.adapters.node_actor_setup import Acting, node_actor, validation_command
->>>>>>> main
+from node_agent.adapters.nvml_collector import NvmlLimits
 from node_agent.adapters.nvml_sources import nvml_sources
 from node_agent.adapters.overheard import Overheard
 from node_agent.application.answer_host_health import HostHealthAnswer
@@ -87,7 +84,9 @@ def watchers(settings: HostSettings, directory: Directory, clock: Clock) -> tupl
             gpus_expected=settings.gpus_expected,
             required=settings.nvml is NvmlUse.ON,
             pci_devices=settings.sys_root / "bus" / "pci" / "devices",
-            limits=NvmlLimits(interval_s=min(NvmlLimits().interval_s, settings.sweep_s), whole_every_s=settings.sweep_s),
+            limits=NvmlLimits(
+                interval_s=min(NvmlLimits().interval_s, settings.sweep_s), whole_every_s=settings.sweep_s
+            ),
         )
         collectors.append(nvml.collector)
         # The kernel log comes first: NVML tells an Xid only when the log did not.
