@@ -12,15 +12,18 @@ from fault_contracts.rank_faults import RanksFaulted
 from fault_contracts.recovery import GangFormed, JobEnded
 from fault_contracts.registry import Bucket
 from fault_contracts.step_times import StepTimesReported
+from health_ingest.adapters.foreign_table import load_foreign_table
 from health_ingest.adapters.kv_conditions import KvConditions
 from health_ingest.adapters.redis_windows import RedisWindows
 from health_ingest.application.advance_condition import AdvanceCondition
 from health_ingest.application.ingest_signal import IngestSignal
 from health_ingest.application.sweep_conditions import SweepConditions
+from health_ingest.application.take_foreign import TakeForeign
 from health_ingest.application.watch_peers import WatchPeers
 from health_ingest.application.watch_stragglers import WatchStragglers
 from health_ingest.settings import HealthIngestSettings
 from service_kit.deadlines import Deadlines
+from service_kit.errors import PermanentError
 from service_kit.failpoints import Failpoints
 from service_kit.lifecycle import Service, run_service
 from service_kit.logging import get_logger
@@ -65,6 +68,7 @@ async def wire(service: Service[HealthIngestSettings]) -> None:
     service.spawn(sweep.rescan_forever(), name="rescan conditions")
     service.spawn(stragglers.forever(), name="watch stragglers")
     await watch_peers(service)
+    await open_door(service)
 
 
 async def watch_peers(service: Service[HealthIngestSettings]) -> None:
@@ -87,6 +91,25 @@ async def watch_peers(service: Service[HealthIngestSettings]) -> None:
     service.own(await service.bus.listen(messages=jobs, handler=watch.heard_of_jobs))
     service.own(await service.bus.listen(messages=[MeasuresReported], handler=watch.heard, share=f"{NAME}-peers"))
     service.spawn(watch.forever(), name="watch peers")
+
+
+async def open_door(service: Service[HealthIngestSettings]) -> None:
+    """Let other systems tell signals over HTTP. Without a token nobody may."""
+    settings, token = service.settings, service.settings.door_token()
+    if token is None:
+        get_logger(__name__).info("signals_door_closed", why="PHALANX_SIGNALS_TOKEN is not set")
+        return
+    # Here and not above: FastAPI and uvicorn cost 15 MB and half a second, and most have no such door.
+    from health_ingest.adapters.signal_door import SignalDoor
+
+    try:
+        table = load_foreign_table(settings.signals_table)
+    except ValueError as error:  # ends the start as a bad setting does
+        raise PermanentError(str(error)) from error
+    taking = TakeForeign(bus=service.bus, clock=service.clock, table=table)
+    door = SignalDoor(taking, token)
+    await door.open(settings.signals_host, settings.signals_port)
+    service.own(door)
 
 
 def main() -> int:
