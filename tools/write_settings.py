@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from fault_classifier.settings import FaultClassifierSettings
 from health_ingest.settings import HealthIngestSettings
-from node_agent.settings import AgentSettings
+from node_agent.settings import AgentSettings, HostSettings
 from recovery_planner.settings import PlannerSettings
 from service_kit.settings import BusSettings
 
@@ -25,7 +25,8 @@ flags of `phalanx run` are in [cli.md](cli.md). Written by `tools/write_settings
 
 CLASSES: tuple[tuple[str, type[BusSettings]], ...] = (
     ("Every process on the bus", BusSettings),
-    ("node-agent", AgentSettings),
+    ("node-agent, launcher role", AgentSettings),
+    ("node-agent, host role", HostSettings),
     ("health-ingest", HealthIngestSettings),
     ("fault-classifier", FaultClassifierSettings),
     ("recovery-planner", PlannerSettings),

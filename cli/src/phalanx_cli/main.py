@@ -1,4 +1,4 @@
-"""`phalanx`: dispatches on the first word, so that `phalanx run` starts without the libraries of the other commands."""
+"""`phalanx`: dispatches on the first word: what lives beside the training starts without the libraries of the rest."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ def main() -> int:
         from phalanx_cli.commands.run import run
 
         return int(run(arguments[1:]))
+    if arguments[:1] == ["host"]:
+        from node_agent.host_main import main as host
+
+        return int(host(arguments[1:]))
     from phalanx_cli.commands.app import app
 
     app(prog_name="phalanx")

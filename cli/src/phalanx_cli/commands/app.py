@@ -66,6 +66,14 @@ def run(context: typer.Context) -> None:
     raise typer.Exit(run_job(context.args))
 
 
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
+def host(context: typer.Context) -> None:
+    """Watch this machine: GPUs, kernel log, network, disks (`phalanx host --help`)."""
+    from node_agent.host_main import main as watch
+
+    raise typer.Exit(watch(context.args))
+
+
 @app.command()
 def up(
     data_dir: DataDir = developer.DEFAULT_DATA_DIR,

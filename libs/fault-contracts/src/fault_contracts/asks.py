@@ -59,6 +59,30 @@ ASKS: tuple[AskSpec, ...] = (
         answer={"admitted": "true or false", "reason": "why, in one sentence"},
     ),
     AskSpec(
+        what="host_health",
+        key="node_id",
+        askers=("cli", "node-agent"),
+        answerer="node-agent",
+        summary="Everything that the host role of this machine watches, with age. No responders: nobody watches it.",
+        question={},
+        answer={
+            "node_id": "who answers",
+            "instance_id": "this life of the host role",
+            "boot_id": "of the machine",
+            "host": "the machine's own name",
+            "uptime_s": "of the machine; null where it cannot be told",
+            "started_at": "of this life",
+            "answered_at": "now, by the machine's clock",
+            "collectors": "each collector and event source: name, state, looks, misses, age_s, took_s, problem",
+            "events_dropped": "events that came faster than they could be stored, since the start",
+            "rows": (
+                "the worst first: component, component_id, check, health, detail, values, attributes, count, old, "
+                "event, source, age_s, observed_at"
+            ),
+            "cut": "rows that did not fit",
+        },
+    ),
+    AskSpec(
         what="planner",
         key="role, always `leader`",
         askers=("recovery-planner", "node-agent"),

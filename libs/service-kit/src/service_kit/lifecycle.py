@@ -133,8 +133,12 @@ Wire = Callable[[Service[S]], Awaitable[None]]
 """Builds adapters and use cases and starts the consumers; returns when the service does its work."""
 
 
-def run_service(name: str, settings_class: type[S], wire: Wire[S]) -> int:
-    """The whole of a service's main: returns the exit code."""
+def run_service(name: str, settings_class: type[S], wire: Wire[S], *, keeps_streams: bool = True) -> int:
+    """The whole of a service's main: returns the exit code.
+
+    `keeps_streams`: create and update the streams at the start. Not for what runs on every machine of a cluster: its
+    settings would be one more opinion on how large they are.
+    """
     try:
         settings = settings_class()
     except ValidationError as error:
@@ -142,7 +146,7 @@ def run_service(name: str, settings_class: type[S], wire: Wire[S]) -> int:
         return ExitCode.BAD_SETTINGS
     configure_logging(service=name, level=settings.log_level, log_format=settings.log_format)
     try:
-        return asyncio.run(_live(name, settings, wire))
+        return asyncio.run(_live(name, settings, wire, keeps_streams))
     except KeyboardInterrupt:
         return ExitCode.CLEAN
 
@@ -156,7 +160,7 @@ def bad_settings_text(name: str, error: ValidationError) -> str:
     return "\n".join(lines)
 
 
-async def _live(name: str, settings: S, wire: Wire[S]) -> int:
+async def _live(name: str, settings: S, wire: Wire[S], keeps_streams: bool) -> int:
     end_requested = asyncio.Event()
     _listen_to_signals(end_requested)
     http = HttpStatus(service=name)
@@ -173,7 +177,8 @@ async def _live(name: str, settings: S, wire: Wire[S]) -> int:
             return ExitCode.CLEAN
         up = connection
         http.add_check("bus", lambda: None if up.is_connected else "not connected to NATS")
-        await ensure_streams(connection, settings)
+        if keeps_streams:
+            await ensure_streams(connection, settings)
         service = Service(name=name, settings=settings, connection=connection, http=http)
         await wire(service)
         started.set()

@@ -1,7 +1,9 @@
-"""Settings of the agent that are not flags of `phalanx run`: the bus, and how often it speaks. Read in main only."""
+"""Settings of the agent's two roles (launcher: what is not a flag of `phalanx run`; host: all). Read in main only."""
 
 from __future__ import annotations
 
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import AliasChoices, Field
@@ -26,3 +28,71 @@ class AgentSettings(BusSettings):
     ] = 3.0
     """[PHALANX_AGENT_DRAIN] Seconds an agent that leaves waits for the bus to take its last events; those that are left
     stay in its outbox file and are sent by the next agent of this node and job."""
+
+
+class NvmlUse(StrEnum):
+    """Whether the host role asks the GPU driver's library."""
+
+    AUTO = "auto"
+    """Where the library is there; a machine without is told once."""
+    ON = "on"
+    """A library that is not there is a failing collector."""
+    OFF = "off"
+
+
+class HostSettings(BusSettings):
+    """BusSettings and what the host role watches. Each has a flag of `phalanx host`."""
+
+    node_id: Annotated[str, Field(validation_alias=AliasChoices("PHALANX_NODE_ID", "node_id"), max_length=256)] = ""
+    """[PHALANX_NODE_ID] Name of this machine; default: the host's name, as for `phalanx run`. The two must be equal:
+    the health of a node and its ranks meet under it."""
+    data_dir: Annotated[Path, Field(validation_alias=AliasChoices("PHALANX_DATA_DIR", "data_dir"))] = Path(".phalanx")
+    """[PHALANX_DATA_DIR] Folder of the outbox and of host.json; the host role uses `hosts/NODE` in it."""
+    kmsg_path: Annotated[Path, Field(validation_alias=AliasChoices("PHALANX_KMSG", "kmsg_path"))] = Path("/dev/kmsg")
+    """[PHALANX_KMSG] The kernel log: the device, or a file or FIFO of the same records in tests and drills."""
+    nvml: Annotated[NvmlUse, Field(validation_alias=AliasChoices("PHALANX_NVML", "nvml"))] = NvmlUse.AUTO
+    """[PHALANX_NVML] auto | on | off: ask the GPU driver's library, in a child process."""
+    nvml_library: Annotated[str, Field(validation_alias=AliasChoices("PHALANX_NVML_LIBRARY", "nvml_library"))] = ""
+    """[PHALANX_NVML_LIBRARY] Path of libnvidia-ml.so.1; empty: the loader's search path."""
+    gpus_expected: Annotated[
+        int | None, Field(validation_alias=AliasChoices("PHALANX_GPUS_EXPECTED", "gpus_expected"), ge=0, le=64)
+    ] = None
+    """[PHALANX_GPUS_EXPECTED] GPUs that this machine must have; unset: as many as were seen first."""
+    nics_expected: Annotated[
+        int | None, Field(validation_alias=AliasChoices("PHALANX_NICS_EXPECTED", "nics_expected"), ge=0, le=128)
+    ] = None
+    """[PHALANX_NICS_EXPECTED] RDMA adapters (InfiniBand, RoCE, EFA) that this machine must have, on a machine without
+    any: Ethernet adapters; unset: as many as were seen first."""
+    sweep_s: Annotated[float, Field(validation_alias=AliasChoices("PHALANX_SWEEP", "sweep_s"), ge=0.05, le=600)] = 30.0
+    """[PHALANX_SWEEP] Seconds between two full looks of a collector. What nobody looked at for three of them is
+    unknown."""
+    network_s: Annotated[
+        float, Field(validation_alias=AliasChoices("PHALANX_NETWORK_INTERVAL", "network_s"), ge=0.05, le=600)
+    ] = 10.0
+    """[PHALANX_NETWORK_INTERVAL] Seconds between two looks at the network adapters: a link that is down for 25 s
+    counts as lost, so that three looks fit into it."""
+    whole_s: Annotated[
+        float, Field(validation_alias=AliasChoices("PHALANX_WHOLE_TABLE", "whole_s"), ge=1, le=86_400)
+    ] = 600.0
+    """[PHALANX_WHOLE_TABLE] Seconds between two tellings of the whole table, good rows included."""
+    disks: Annotated[str, Field(validation_alias=AliasChoices("PHALANX_DISKS", "disks"))] = "/:/tmp:/dev/shm"
+    """[PHALANX_DISKS] Folders, separated by colons, whose file systems must have room."""
+    disk_free_ratio_min: Annotated[
+        float, Field(validation_alias=AliasChoices("PHALANX_DISK_FREE_MIN", "disk_free_ratio_min"), ge=0, lt=1)
+    ] = 0.05
+    """[PHALANX_DISK_FREE_MIN] Share of a file system, and of its inodes, that must be free. Kubernetes evicts at 0.10
+    of space and 0.05 of inodes; a checkpoint needs room more than a share, so the smaller one holds for both."""
+    blocked_s_max: Annotated[
+        float, Field(validation_alias=AliasChoices("PHALANX_BLOCKED_MAX", "blocked_s_max"), gt=0, le=86_400)
+    ] = 120.0
+    """[PHALANX_BLOCKED_MAX] Seconds that a process may be in uninterruptible sleep. 120 is the kernel's own
+    (kernel.hung_task_timeout_secs)."""
+    sys_root: Annotated[Path, Field(validation_alias=AliasChoices("PHALANX_SYS_ROOT", "sys_root"))] = Path("/sys")
+    """[PHALANX_SYS_ROOT] Where sysfs is mounted; another folder in tests, and in a container that sees the host's."""
+    proc_root: Annotated[Path, Field(validation_alias=AliasChoices("PHALANX_PROC_ROOT", "proc_root"))] = Path("/proc")
+    """[PHALANX_PROC_ROOT] Where proc is mounted."""
+    connect_limit_s: Annotated[
+        float, Field(validation_alias=AliasChoices("PHALANX_CONNECT_LIMIT", "connect_limit_s"), gt=0, le=86_400)
+    ] = 86_400.0
+    """[PHALANX_CONNECT_LIMIT] Seconds to wait for the first connection: a machine's daemon outlives its bus. The
+    kernel keeps its log meanwhile."""

@@ -41,7 +41,7 @@ def test_kernel_log_names_the_process(tmp_path: Path, monkeypatch: pytest.Monkey
     # A file at its end reads as empty, where the kernel's log would block; both end the look.
     assert evidence.judge(4711).oom_kill is OomKill.YES
     assert evidence.judge(7).oom_kill in (OomKill.NO, OomKill.UNKNOWN)
-    monkeypatch.setattr(oom_evidence, "_pids_are_the_kernels", lambda: False)
+    monkeypatch.setattr(oom_evidence, "pids_are_the_kernels", lambda: False)
     assert evidence.judge(8).oom_kill is OomKill.UNKNOWN
     evidence.close()
 

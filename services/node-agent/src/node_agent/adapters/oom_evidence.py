@@ -48,7 +48,7 @@ class OomEvidence:
             self._killed.discard(pid)
             return OomVerdict(oom_kill=OomKill.YES, evidence=f"kernel log: Killed process {pid}")
         if before is None or now is None:
-            if self._kmsg is None or not _pids_are_the_kernels():
+            if self._kmsg is None or not pids_are_the_kernels():
                 return OomVerdict(oom_kill=OomKill.UNKNOWN)
             return OomVerdict(oom_kill=OomKill.NO, evidence=f"kernel log has no kill of process {pid}")
         if now > before:
@@ -77,7 +77,7 @@ class OomEvidence:
 
     def _read_log(self) -> None:
         for _ in range(_KMSG_RECORDS_MAX):
-            if self._kmsg is None or not _pids_are_the_kernels():
+            if self._kmsg is None or not pids_are_the_kernels():
                 return
             try:
                 record = os.read(self._kmsg, 8192)
@@ -93,7 +93,7 @@ class OomEvidence:
                 self._killed.add(int(found[1]))
 
 
-def _pids_are_the_kernels() -> bool:
+def pids_are_the_kernels() -> bool:
     """False inside a container: the kernel log has other pids than ours. 0xEFFFFFFC: include/linux/proc_ns.h."""
     try:
         return os.stat("/proc/self/ns/pid").st_ino == 0xEFFFFFFC
