@@ -23,30 +23,36 @@ from health_ingest.domain.condition import (
 from health_ingest.domain.condition_events import cleared, raised
 from health_ingest.domain.policy import ConditionPolicy
 from health_ingest.domain.ruling import Clears, Ruling, Weight
-from health_ingest.domain.seen import remember
+from health_ingest.domain.seen import Seen
 from health_ingest.domain.signal import RANK_CHECKS, Entity, Signal
 from health_ingest.domain.times import alarm_at, forget_at
 
 PLACED_IDS_MAX = 8
 """Signal ids that are kept of signals which are known by their place: evidence for people, and every write carries
 them."""
-_SEQUENCE = "seq"
+SEQUENCE = "seq"
 """Attribute of a signal from the kernel's log: the sequence of its (last) line within the boot."""
 
 
 def observe(
-    condition: Condition, signal: Signal, *, now: datetime, policy: ConditionPolicy, ruling: Ruling | None = None
+    condition: Condition,
+    signal: Signal,
+    *,
+    now: datetime,
+    policy: ConditionPolicy,
+    ruling: Ruling | None = None,
+    history: tuple[Seen, ...] = (),
 ) -> Step:
     """Take one signal in. One that was seen before changes nothing.
 
-    `ruling`: what the policy says of it; None: what the limits alone say. A signal with a place is known by it, and
-    whoever folds a batch has looked (fold.py); all others are known by their id.
+    `ruling`: what the policy says of it; None: what the limits alone say. `history`: with this signal in it. A signal
+    with a place is known by it, and whoever folds a batch has looked (fold.py); all others are known by their id.
     """
     assert _is_about(signal, condition.entity), "a signal of another entity"
     if signal.place is None and signal.signal_id in condition.signal_ids:
         return unchanged(condition, "seen", f"signal {signal.signal_id} was counted before")
     if signal.health is Health.BAD:
-        return _bad(condition, signal, ruling, now=now, policy=policy)
+        return _bad(condition, signal, ruling, history, now=now, policy=policy)
     if signal.health is Health.OK:
         return _good(condition, signal, now=now, policy=policy)
     if condition.good_samples == 0:
@@ -55,7 +61,15 @@ def observe(
     return unchanged(changed, "unknown", f"{signal.entity.check} is unknown; good samples are counted anew")
 
 
-def _bad(condition: Condition, signal: Signal, given: Ruling | None, *, now: datetime, policy: ConditionPolicy) -> Step:
+def _bad(
+    condition: Condition,
+    signal: Signal,
+    given: Ruling | None,
+    history: tuple[Seen, ...],
+    *,
+    now: datetime,
+    policy: ConditionPolicy,
+) -> Step:
     ruling = given or policy.ruling(condition.entity.check)
     line = _line(signal)
     same_boot = line is not None and line[0] == condition.backlog[0]
@@ -64,7 +78,7 @@ def _bad(condition: Condition, signal: Signal, given: Ruling | None, *, now: dat
     counted = replace(
         condition,
         total=condition.total + signal.count,
-        history=condition.history if given is None else remember(condition.history, signal),
+        history=history,
         backlog=condition.backlog if line is None else max(line, condition.backlog) if same_boot else line,
         bad_at=now,
     )
@@ -203,7 +217,7 @@ def _sentence(signal: Signal, ruling: Ruling, otherwise: str) -> str:
 
 def _line(signal: Signal) -> tuple[str, int] | None:
     """Boot id and place of a line of the kernel's log; None: it did not come from there."""
-    number = signal.attributes.get(_SEQUENCE, "")
+    number = signal.attributes.get(SEQUENCE, "")
     return (signal.boot_id, int(number)) if number.isdecimal() and signal.boot_id else None
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from health_ingest.domain.check_policy import CheckPolicy, CheckRow, weigh_check
+from health_ingest.domain.check_policy import REPEATS_MAX, CheckPolicy, CheckRow, weigh_check
 from health_ingest.domain.policy import ConditionPolicy
 from health_ingest.domain.reset import Reset
 from health_ingest.domain.ruling import Ruling
-from health_ingest.domain.seen import Seen
+from health_ingest.domain.seen import Seen, remember, seen_of
 from health_ingest.domain.signal import Signal
 from health_ingest.domain.xid_policy import clearing, is_driver_check, weigh
 from health_ingest.domain.xid_rows import XidPolicy
@@ -38,16 +38,42 @@ class Rulebook:
         self._checks = checks
         self._driver = driver
         self._rows: dict[str, CheckRow | None] = {}
+        self._classes: dict[str, str] = {}
 
     def classed(self, raw: Signal, *, now: datetime) -> Weighed:
-        """Find the fault class. It follows from the signal alone, never from what was seen before."""
+        """Find the fault class.
+
+        It follows from the check alone, never from what was seen before, so that a copy finds the same record.
+        """
         check = raw.entity.check
-        if check in self._limits.at_once or check in self._limits.judged:
-            return Weighed(signal=raw, raw=raw)
-        fault_class = self._weigh(raw, (), now=now, driver_wish="").fault_class
+        fault_class = self._classes.get(check)
+        if fault_class is None:
+            fault_class = check
+            if check not in self._limits.at_once and check not in self._limits.judged:
+                fault_class = self._weigh(raw, (), now=now, driver_wish="").fault_class
+            if len(self._classes) >= CHECKS_KNOWN_MAX:
+                self._classes.clear()
+            self._classes[check] = fault_class
         if fault_class == check:
             return Weighed(signal=raw, raw=raw)
         return Weighed(signal=replace(raw, entity=replace(raw.entity, check=fault_class)), raw=raw)
+
+    def remembered(self, history: tuple[Seen, ...], raw: Signal) -> tuple[Seen, ...]:
+        """The history with this bad signal, as far as the policy that judges it counts repeats."""
+        check = raw.entity.check
+        if is_driver_check(check):
+            return remember(history, raw)
+        row = self._row(check)
+        if row is None or row.repeats is None:
+            return history
+        return (*history, seen_of(raw))[-REPEATS_MAX:]
+
+    def told_apart(self, check: str) -> int:
+        """How many equal signals of a batch are judged one by one; what is beyond changes no judgement."""
+        if is_driver_check(check):
+            return 3
+        row = self._row(check)
+        return REPEATS_MAX if row is not None and row.repeats is not None else 1
 
     def ruling(
         self, weighed: Weighed, history: Sequence[Seen], *, now: datetime, driver_wish: str = ""
