@@ -126,6 +126,10 @@ bench-agent: setup ## how fast an agent reads the output of its ranks, and what 
 	@$(BIN)/python tools/bench_agent.py --out .bench/agent.json
 	@$(BIN)/python tools/bench_steps.py --out .bench/steps.json
 
+.PHONY: bench-health
+bench-health: setup ## signals a second through health-ingest, with a storm of 29 lines; ARGS=--help
+	@$(BIN)/python tools/bench_ingest.py $(ARGS)
+
 .PHONY: up
 up: setup ## start a developer's stack: nats-server, Valkey and the services, data in .phalanx
 	@$(BIN)/phalanx up

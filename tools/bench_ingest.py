@@ -34,6 +34,7 @@ from service_kit.jetstream.bus import JetStreamBus
 from service_kit.jetstream.connection import Connection, connect
 from service_kit.jetstream.key_value import JetStreamKeyValue
 from service_kit.jetstream.streams import call_api, ensure_streams
+from service_kit.logging import configure_logging
 from service_kit.ports import Batch
 from service_kit.settings import BusSettings
 
@@ -126,6 +127,12 @@ def rss_mb(pid: int) -> float:
     return 0.0
 
 
+def start(env: dict[str, str], log_path: Path) -> subprocess.Popen[bytes]:
+    """The service, as a process."""
+    with log_path.open("wb") as log:
+        return subprocess.Popen([sys.executable, "-m", "health_ingest.main"], env=env, stdout=log, stderr=log)
+
+
 async def decided(server: NatsServer, cluster: str, count: int, devices: int, folder: Path) -> Figure:
     """The service takes them in."""
     settings = BusSettings(nats_url=server.url, cluster=cluster, stream_bytes_max=2 << 30)
@@ -140,8 +147,7 @@ async def decided(server: NatsServer, cluster: str, count: int, devices: int, fo
         "PHALANX_HTTP_PORT": "0",
         "PHALANX_LOG_LEVEL": "warning",
     }
-    with (folder / f"{cluster}.log").open("wb") as log:
-        process = subprocess.Popen([sys.executable, "-m", "health_ingest.main"], env=env, stdout=log, stderr=log)
+    process = start(env, folder / f"{cluster}.log")
     try:
         wall_s, used_s = await watched(connection, f"health-ingest-signals-{cluster}", process.pid, count)
         records = KvConditions(JetStreamKeyValue(connection, Bucket.CONDITIONS, cluster=cluster))
@@ -220,6 +226,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each load (default 3)")
     parser.add_argument("--sync", choices=[str(s) for s in SyncInterval], default="default", help="server's fsync")
     options = parser.parse_args()
+    configure_logging(service="bench", level="warning", log_format="console")
     print(f"nats-server, sync_interval {options.sync}; {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}")
     print(f"{'':18} {'signals':>8} {'rate/s':>12} {'per core/s':>12} {'conditions':>11} {'RSS MB':>8}")
     result = asyncio.run(bench(SyncInterval(options.sync), options.count, options.rounds))

@@ -36,14 +36,16 @@ class PatientClient(Client):
     @staticmethod
     def _parse_header_lines(raw: bytes) -> dict[str, str]:
         """As the original, which looks at every character of every name: a fifth of the cost of reading a message."""
-        if any(line.partition(b":")[0] not in _names for line in raw.split(b"\r\n") if line):
-            parsed = Client._parse_header_lines(raw)
-            if len(_names) + len(parsed) <= _NAMES_KNOWN_MAX:
-                _names.update((name.encode(), name) for name in parsed)
-            return parsed
         found: dict[str, str] = {}
         for line in raw.split(b"\r\n"):
-            if line:
-                name, _, value = line.partition(b":")
-                found[_names[name]] = value.strip().decode("utf-8", "replace")
+            if not line:
+                continue
+            name, _, value = line.partition(b":")
+            known = _names.get(name)
+            if known is None:
+                parsed = Client._parse_header_lines(raw)
+                if len(_names) + len(parsed) <= _NAMES_KNOWN_MAX:
+                    _names.update((each.encode(), each) for each in parsed)
+                return parsed
+            found[known] = value.strip().decode("utf-8", "replace")
         return found
