@@ -103,7 +103,8 @@ def test_every_question_is_an_operation_with_a_reply_on_the_subject_that_the_bus
 
 def test_every_sender_sends_and_every_reader_receives(document: dict[str, Any]) -> None:
     for spec in MESSAGES:
-        assert f"{spec.sender}/send/{spec.type}" in document["operations"]
+        for sender in (spec.sender, *spec.also_senders):
+            assert f"{sender}/send/{spec.type}" in document["operations"]
         for reader in spec.readers:
             assert f"{reader}/receive/{spec.type}" in document["operations"]
 

@@ -34,11 +34,19 @@ START_LIMIT_S = 30.0
 
 
 class PlannerProcess:
-    """`python -m recovery_planner.main`, with a failpoint or without."""
+    """`python -m recovery_planner.main`, or another service's, with a failpoint or without."""
 
     def __init__(
-        self, *, nats_url: str, cluster: str, folder: Path, name: str, env: dict[str, str] | None = None
+        self,
+        *,
+        nats_url: str,
+        cluster: str,
+        folder: Path,
+        name: str,
+        env: dict[str, str] | None = None,
+        module: str = "recovery_planner.main",
     ) -> None:
+        self._module = module
         self.ready_file = folder / f"{name}.ready.json"
         self.log_path = folder / f"{name}.log"
         self._env = {
@@ -53,9 +61,7 @@ class PlannerProcess:
 
     def spawn(self) -> None:
         with self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "recovery_planner.main"], env=self._env, stdout=log, stderr=log
-            )
+            self.process = subprocess.Popen([sys.executable, "-m", self._module], env=self._env, stdout=log, stderr=log)
 
     async def ready(self) -> dict[str, int]:
         """Wait for the ready file; a process that ended first has been killed by its failpoint, which is fine."""

@@ -11,6 +11,7 @@ import typer
 from phalanx_cli.commands.demo import demo
 from phalanx_cli.commands.dlq import dlq
 from phalanx_cli.commands.job import job
+from phalanx_cli.commands.node import node, nodes
 from phalanx_cli.stack import developer
 
 EPILOG = """\
@@ -21,6 +22,8 @@ Examples:
   phalanx run --help                                 all flags; they are torchrun's, and a few more
 
   phalanx job llm                                    where job llm stands: nodes, ranks, step, checkpoint, restarts
+
+  phalanx node NAME                                  every signal of a machine; `phalanx nodes` lists the machines
 
   phalanx up && phalanx status                       a stack that stays: nats-server, Valkey, services
 
@@ -39,6 +42,8 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(dlq)
 app.command()(job)
+app.command()(node)
+app.command()(nodes)
 
 DataDir = Annotated[Path, typer.Option(help="Folder of servers, states and logs.")]
 

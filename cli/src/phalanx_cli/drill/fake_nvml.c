@@ -552,7 +552,7 @@ Return nvmlDeviceRegisterEvents(Device *device, U64 types, EventSet *set) {
 /* An event is delivered once for every growth of <gpu>.event_seq, with what <gpu>.event_type and event_data then say. */
 Return nvmlEventSetWait_v2(EventSet *set, EventData *event, U32 timeout_ms) {
     ENTER_SYSTEM();
-    for (U32 waited_ms = 0;; waited_ms += 10) {
+    for (U32 waited_ms = 0;; waited_ms += 20) {
         for (U32 gpu = 0; gpu < gpu_count(); gpu++) {
             long seq = (long)number((int)gpu, "event_seq", 0);
             U64 type = (U64)number((int)gpu, "event_type", XID_CRITICAL);
@@ -562,6 +562,6 @@ Return nvmlEventSetWait_v2(EventSet *set, EventData *event, U32 timeout_ms) {
             return OK;
         }
         if (waited_ms >= timeout_ms) return TIMEOUT;
-        usleep(10000);
+        usleep(20000);
     }
 }

@@ -91,7 +91,8 @@ def _channel(spec: MessageSpec, kind: Kind, description: str) -> dict[str, Any]:
 
 def _operations(spec: MessageSpec) -> list[tuple[str, dict[str, Any]]]:
     heard_on = spec.type.replace(Kind.CMD, Kind.GO, 1) if spec.kind is Kind.CMD else spec.type
-    operations = [(f"{spec.sender}/send/{spec.type}", _operation("send", spec, spec.type))]
+    senders = (spec.sender, *spec.also_senders)
+    operations = [(f"{sender}/send/{spec.type}", _operation("send", spec, spec.type)) for sender in senders]
     operations += [(f"{reader}/receive/{spec.type}", _operation("receive", spec, heard_on)) for reader in spec.readers]
     return operations
 

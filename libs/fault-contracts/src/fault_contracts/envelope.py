@@ -119,7 +119,7 @@ def open_envelope(raw: bytes, expected: type[Payload] | None = None) -> Envelope
 
 
 def _as_expected(raw: bytes, model: type[Payload]) -> Envelope[Any] | None:
-    """The envelope, when it is a good one of this model; what is wrong otherwise is found out by its own type's name."""
+    """The envelope, when it is a good one of this model; otherwise its own type says what is wrong."""
     try:
         envelope = _envelope_of(model).model_validate_json(raw)
     except ValidationError:

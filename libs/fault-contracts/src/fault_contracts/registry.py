@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from fault_contracts import (
@@ -15,6 +15,7 @@ from fault_contracts import (
     health,
     inventory,
     lone_agent,
+    measures,
     node_actions,
     preemption,
     rank_faults,
@@ -73,7 +74,10 @@ class StreamSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageSpec:
-    """One message type. `key` names the payload field that is the subject's last token."""
+    """One message type. `key` names the payload field that is the subject's last token.
+
+    `also_senders`: others that say the same of what they see themselves.
+    """
 
     model: type[Payload]
     kind: Kind
@@ -84,6 +88,7 @@ class MessageSpec:
     sender: str
     readers: tuple[str, ...]
     stream: Stream | None
+    also_senders: tuple[str, ...] = ()
 
     @property
     def type(self) -> str:
@@ -180,7 +185,12 @@ MESSAGES: tuple[MessageSpec, ...] = (
     _from_agent(lone_agent.AgentActedAlone, "acted_alone", _PLANNER),
     # Core NATS only: an old window says nothing about now.
     _evt(step_times.StepTimesReported, "pace", "step_times", "node_id", _AGENT, (_INGEST,), None),
-    _evt(health.SignalObserved, "health", "signal_observed", "node_id", _AGENT, (_INGEST,), Stream.HEALTH),
+    _evt(measures.MeasuresReported, "measured", "devices", "node_id", _AGENT, (_INGEST,), None),
+    # health-ingest: what it finds by comparing nodes, and what other systems told it over HTTP.
+    replace(
+        _evt(health.SignalObserved, "health", "signal_observed", "node_id", _AGENT, (_INGEST,), Stream.HEALTH),
+        also_senders=(_INGEST,),
+    ),
     _evt(health.SignalsObserved, "health", "signals_observed", "node_id", _AGENT, (_INGEST,), Stream.HEALTH),
     _evt(inventory.InventoryReported, "health", "inventory_reported", "node_id", _AGENT, (_INGEST,), Stream.HEALTH),
     _evt(

@@ -130,11 +130,12 @@ class Bus(Protocol):
         ...
 
     async def listen(
-        self, *, messages: Sequence[type[Payload]], handler: Handler, key: str | None = None
+        self, *, messages: Sequence[type[Payload]], handler: Handler, key: str | None = None, share: str = ""
     ) -> Subscription:
         """Plain subscription, at most once: republished commands (`phx.go...`), what is not stored, and events.
 
         Stored events are heard as they are published, now and then one that the stream refused as a copy.
+        `share`: of all that listen under this name, one hears each message; empty: everybody hears all.
         """
         ...
 

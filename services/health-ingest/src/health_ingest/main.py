@@ -6,13 +6,16 @@ import sys
 
 from fault_contracts.agent import WorkerExited
 from fault_contracts.health import ConditionRaised, SignalObserved, SignalsObserved
+from fault_contracts.measures import MeasuresReported
 from fault_contracts.node_actions import NodeActionReported
 from fault_contracts.payload import Payload
 from fault_contracts.rank_faults import RanksFaulted
-from fault_contracts.recovery import JobEnded
+from fault_contracts.recovery import GangFormed, JobEnded
 from fault_contracts.registry import Bucket
 from fault_contracts.step_times import StepTimesReported
+from health_ingest.adapters.check_policy_yaml import load_check_policy
 from health_ingest.adapters.kv_conditions import KvConditions
+from health_ingest.adapters.redis_windows import RedisWindows
 from health_ingest.application.advance_condition import AdvanceCondition
 from health_ingest.application.condition_index import ConditionIndex
 from health_ingest.application.end_by_reset import EndByReset
@@ -20,6 +23,7 @@ from health_ingest.application.ingest_batch import BATCH_MAX, IngestBatch
 from health_ingest.application.ingest_signal import IngestSignal
 from health_ingest.application.nodes_heard import NodesHeard
 from health_ingest.application.sweep_conditions import SweepConditions
+from health_ingest.application.watch_peers import WatchPeers
 from health_ingest.application.watch_stragglers import WatchStragglers
 from health_ingest.domain.rulebook import Rulebook
 from health_ingest.domain.xid_rows import XidPolicy
@@ -27,6 +31,7 @@ from health_ingest.settings import HealthIngestSettings
 from service_kit.deadlines import Deadlines
 from service_kit.failpoints import Failpoints
 from service_kit.lifecycle import Service, run_service
+from service_kit.logging import get_logger
 from service_kit.ports import Delivery
 
 NAME = "health-ingest"
@@ -54,16 +59,6 @@ async def wire(service: Service[HealthIngestSettings]) -> None:
         index=index,
         heard=heard,
     )
-    batches = IngestBatch(
-        advance=advance,
-        resets=EndByReset(advance=advance, index=index, clock=clock, policy=policy),
-        rulebook=Rulebook(limits=policy, checks=settings.checks(), driver=XidPolicy()),
-        index=index,
-        heard=heard,
-        clock=clock,
-        policy=policy,
-        failpoints=failpoints,
-    )
     stragglers = WatchStragglers(
         advance=advance, records=records, clock=clock, policy=settings.straggler_policy(), conditions=policy
     )
@@ -74,6 +69,37 @@ async def wire(service: Service[HealthIngestSettings]) -> None:
         service.own(
             await service.bus.consume(durable=f"{NAME}-{name}", messages=[message], handler=ingest.handle, reclaim=True)
         )
+    await wire_signals(service, advance=advance, index=index, heard=heard, failpoints=failpoints)
+    # Heard, not consumed: every replica needs the windows of all nodes, and an old window says nothing about now.
+    service.own(await service.bus.listen(messages=[StepTimesReported, JobEnded], handler=stragglers.heard))
+    # Here, because this service is the one that looks at what comes in.
+    await service.audit(f"{NAME}-audit")
+    service.spawn(sweep.run(), name="sweep conditions")
+    service.spawn(sweep.rescan_forever(), name="rescan conditions")
+    service.spawn(stragglers.forever(), name="watch stragglers")
+    await watch_peers(service)
+
+
+async def wire_signals(
+    service: Service[HealthIngestSettings],
+    *,
+    advance: AdvanceCondition,
+    index: ConditionIndex,
+    heard: NodesHeard,
+    failpoints: Failpoints,
+) -> None:
+    """What may come in masses is taken in by the batch, from a durable that replicas share."""
+    policy = service.settings.policy()
+    batches = IngestBatch(
+        advance=advance,
+        resets=EndByReset(advance=advance, index=index, clock=service.clock, policy=policy),
+        rulebook=Rulebook(limits=policy, checks=load_check_policy(service.settings.check_policy), driver=XidPolicy()),
+        index=index,
+        heard=heard,
+        clock=service.clock,
+        policy=policy,
+        failpoints=failpoints,
+    )
     service.own(
         await service.bus.consume_batches(
             durable=f"{NAME}-signals",
@@ -88,13 +114,28 @@ async def wire(service: Service[HealthIngestSettings]) -> None:
         index.heard(delivery.envelope.data)
 
     service.own(await service.bus.listen(messages=[ConditionRaised], handler=hear))
-    # Heard, not consumed: every replica needs the windows of all nodes, and an old window says nothing about now.
-    service.own(await service.bus.listen(messages=[StepTimesReported, JobEnded], handler=stragglers.heard))
-    # Here, because this service is the one that looks at what comes in.
-    await service.audit(f"{NAME}-audit")
-    service.spawn(sweep.run(), name="sweep conditions")
-    service.spawn(sweep.rescan_forever(), name="rescan conditions")
-    service.spawn(stragglers.forever(), name="watch stragglers")
+
+
+async def watch_peers(service: Service[HealthIngestSettings]) -> None:
+    """Hold devices against their peers. Without Redis or Valkey nothing is compared."""
+    settings = service.settings
+    if not settings.redis_url:
+        get_logger(__name__).info("peers_not_watched", why="REDIS_URL is not set")
+        return
+    windows = RedisWindows(settings.redis_url, cluster=settings.cluster, clock=service.clock)
+    service.own(windows)
+    watch = WatchPeers(
+        windows=windows,
+        bus=service.bus,
+        clock=service.clock,
+        policy=settings.peer_policy(),
+        sweeps=settings.peer_window(),
+    )
+    # Who works where must be known to every replica; a report is weighed by one of them.
+    jobs: list[type[Payload]] = [GangFormed, StepTimesReported, JobEnded]
+    service.own(await service.bus.listen(messages=jobs, handler=watch.heard_of_jobs))
+    service.own(await service.bus.listen(messages=[MeasuresReported], handler=watch.heard, share=f"{NAME}-peers"))
+    service.spawn(watch.forever(), name="watch peers")
 
 
 def main() -> int:

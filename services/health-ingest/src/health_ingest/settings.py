@@ -7,8 +7,8 @@ from typing import Annotated, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
-from health_ingest.adapters.check_policy_yaml import load_check_policy
-from health_ingest.domain.check_policy import CheckPolicy
+from health_ingest.domain.peer_report import PeerPolicy
+from health_ingest.domain.peer_window import WindowPolicy
 from health_ingest.domain.policy import ConditionPolicy
 from health_ingest.domain.straggler import StragglerPolicy
 from service_kit.failpoints import Failpoints
@@ -59,14 +59,25 @@ class HealthIngestSettings(BusSettings):
         int, Field(validation_alias=AliasChoices("PHALANX_STRAGGLER_WINDOWS", "straggler_windows"))
     ] = 5
     """[PHALANX_STRAGGLER_WINDOWS] Slow windows that make a straggler, and good ones in a row that end it."""
+    peer_temperature_gap_c: Annotated[
+        float,
+        Field(validation_alias=AliasChoices("PHALANX_PEER_TEMPERATURE_GAP", "peer_temperature_gap_c"), ge=3, le=100),
+    ] = 10.0
+    """[PHALANX_PEER_TEMPERATURE_GAP] Degrees Celsius above its peers from which a GPU is a thermal outlier. GPUs that
+    run 10 to 15 degrees hotter than their peers set the pace of their gang. Needs REDIS_URL, as all that follows."""
+    peer_sweeps: Annotated[
+        int, Field(validation_alias=AliasChoices("PHALANX_PEER_SWEEPS", "peer_sweeps"), ge=1, le=50)
+    ] = 3
+    """[PHALANX_PEER_SWEEPS] Sweeps (30 s) out of the newest, two more than these, in which a device must stand out to
+    be named; so many ordinary ones in a row end it."""
     failpoint: Annotated[str, Field(validation_alias=AliasChoices("PHALANX_FAILPOINT", "failpoint"))] = ""
     """[PHALANX_FAILPOINT] For tests: `name:n` kills this process the n-th time it gets there. Empty: never."""
 
     @model_validator(mode="after")
     def _usable(self) -> Self:
         self.policy()
-        self.checks()
         self.straggler_policy()
+        self.peer_policy()
         Failpoints(self.failpoint)
         return self
 
@@ -81,11 +92,15 @@ class HealthIngestSettings(BusSettings):
             node_silent_s=self.node_silent_s,
         )
 
-    def checks(self) -> CheckPolicy:
-        """The rows of both tables."""
-        return load_check_policy(self.check_policy)
-
     def straggler_policy(self) -> StragglerPolicy:
         """What counts as a slow rank."""
         windows = self.straggler_windows
         return StragglerPolicy(slow_ratio=self.straggler_ratio, windows=windows, windows_of=windows + 1)
+
+    def peer_policy(self) -> PeerPolicy:
+        """What counts as out of the ordinary among peers."""
+        return PeerPolicy(temperature_gap_c_min=self.peer_temperature_gap_c)
+
+    def peer_window(self) -> WindowPolicy:
+        """How often, before it is said."""
+        return WindowPolicy(sweeps=self.peer_sweeps, sweeps_of=self.peer_sweeps + 2)

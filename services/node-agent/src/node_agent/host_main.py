@@ -17,35 +17,71 @@ from node_agent.adapters import machine
 from node_agent.adapters.host_flags import host_environment
 from node_agent.adapters.host_folder import HostFolder, take_host_folder
 from node_agent.adapters.kmsg_source import kmsg_source
+from node_agent.adapters.machine_collector import MachineCollector
+from node_agent.adapters.network_collector import NetworkCollector
+from node_agent.adapters.nvml_sources import nvml_sources
+from node_agent.adapters.overheard import Overheard
 from node_agent.application.answer_host_health import HostHealthAnswer
 from node_agent.application.collector_ports import Collector, EventSource
 from node_agent.application.host_life import HostLife, HostPolicy
 from node_agent.application.host_reports import HostIdentity, HostReports
+from node_agent.application.report_measures import MeasuresReports
 from node_agent.domain.device_directory import Directory
-from node_agent.settings import HostSettings
+from node_agent.domain.machine_health import MachinePolicy
+from node_agent.settings import HostSettings, NvmlUse
+from service_kit.cancellation import cancel_all
 from service_kit.lifecycle import Service, run_service
 from service_kit.outbox import Outbox
-from service_kit.ports import Clock
+from service_kit.ports import Bus, Clock
 
 NAME = "node-agent-host"
 DRAIN_S = 3.0
 """How long the end waits for the bus to take the last events; what is left goes out in the next life."""
+NOT_READ = "none"
+"""In the place of the kernel log's path: it is not read."""
 FAKE_STATE_VARIABLE = "PHALANX_FAKE_NVML_STATE"
 """Control file of the fake driver library of tests and drills (phalanx_cli.drill)."""
 
 
 def watchers(settings: HostSettings, directory: Directory, clock: Clock) -> tuple[list[Collector], list[EventSource]]:
     """Everything that looks at the machine. The one place to plug in another."""
-    collectors: list[Collector] = []
-    sources: list[EventSource] = [
-        kmsg_source(
-            directory,
-            clock,
-            path=settings.kmsg_path,
-            proc_root=settings.proc_root,
-            driver_version=partial(machine.nvidia_driver_version, settings.proc_root),
+    network = NetworkCollector(
+        sys_root=settings.sys_root,
+        interval_s=settings.network_s,
+        expected=settings.nics_expected,
+        directory=directory,
+        clock=clock,
+    )
+    host = MachineCollector(
+        sys_root=settings.sys_root,
+        proc_root=settings.proc_root,
+        disks=[path for path in settings.disks.split(":") if path],
+        interval_s=settings.sweep_s,
+        policy=MachinePolicy(disk_free_ratio_min=settings.disk_free_ratio_min, blocked_s_max=settings.blocked_s_max),
+        clock=clock,
+    )
+    kernel_log: EventSource = kmsg_source(
+        directory,
+        clock,
+        path=settings.kmsg_path,
+        proc_root=settings.proc_root,
+        driver_version=partial(machine.nvidia_driver_version, settings.proc_root),
+    )
+    collectors: list[Collector] = [network, host]
+    sources = [kernel_log] if str(settings.kmsg_path) != NOT_READ else []
+    if settings.nvml is not NvmlUse.OFF:
+        nvml = nvml_sources(
+            directory=directory,
+            clock=clock,
+            boot_id=machine.boot_id(settings.proc_root),
+            library=settings.nvml_library,
+            gpus_expected=settings.gpus_expected,
+            required=settings.nvml is NvmlUse.ON,
+            pci_devices=settings.sys_root / "bus" / "pci" / "devices",
         )
-    ]
+        collectors.append(nvml.collector)
+        # The kernel log comes first: NVML tells an Xid only when the log did not.
+        sources = [*(Overheard(source, nvml.events.heard) for source in sources), nvml.events]
     return collectors, sources
 
 
@@ -72,19 +108,33 @@ async def wire(service: Service[HostSettings]) -> None:
     answer = HostHealthAnswer(life, clock, uptime_s=partial(machine.uptime_s, settings.proc_root))
     service.own(await service.bus.answer(what="host_health", key=node_id, reply=answer.reply))
     service.connection.on_reconnected(life.on_reconnected)
-    service.spawn(_live(service, life, outbox, folder), name="watch the machine")
+    watching = Watching(life, outbox, service.bus, folder)
+    service.own(watching)
+    service.spawn(watching.failed(), name="watch the machine")
+    measures = MeasuresReports(identity, service.bus, clock, life.board.whole, sweep_s=settings.sweep_s)
+    service.spawn(measures.run(), name="tell measures")
 
 
-async def _live(service: Service[HostSettings], life: HostLife, outbox: Outbox, folder: HostFolder) -> None:
-    sending = asyncio.create_task(outbox.run(service.bus))
-    try:
-        await life.run()
-    finally:
-        await outbox.drain(DRAIN_S if service.connection.is_connected else 0.0)
-        sending.cancel()
-        await asyncio.gather(sending, return_exceptions=True)
-        await outbox.close()
-        folder.close()
+class Watching:
+    """The work of the host role, ended in order: first the looks, then the outbox, when it has what they brought."""
+
+    def __init__(self, life: HostLife, outbox: Outbox, bus: Bus, folder: HostFolder) -> None:
+        self._outbox = outbox
+        self._folder = folder
+        self._looks = asyncio.create_task(life.run(), name="watch the machine")
+        self._sending = asyncio.create_task(outbox.run(bus), name="send what was seen")
+
+    async def failed(self) -> None:
+        """Ends only with the failure of a part."""
+        await asyncio.shield(asyncio.gather(self._looks, self._sending))
+
+    async def stop(self) -> None:
+        """service_kit.ports.Subscription."""
+        await cancel_all([self._looks])
+        await self._outbox.drain(DRAIN_S)
+        await cancel_all([self._sending])
+        await self._outbox.close()
+        self._folder.close()
 
 
 def _identity(settings: HostSettings, node_id: str, clock: Clock) -> HostIdentity:

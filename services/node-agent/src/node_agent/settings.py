@@ -49,7 +49,8 @@ class HostSettings(BusSettings):
     data_dir: Annotated[Path, Field(validation_alias=AliasChoices("PHALANX_DATA_DIR", "data_dir"))] = Path(".phalanx")
     """[PHALANX_DATA_DIR] Folder of the outbox and of host.json; the host role uses `hosts/NODE` in it."""
     kmsg_path: Annotated[Path, Field(validation_alias=AliasChoices("PHALANX_KMSG", "kmsg_path"))] = Path("/dev/kmsg")
-    """[PHALANX_KMSG] The kernel log: the device, or a file or FIFO of the same records in tests and drills."""
+    """[PHALANX_KMSG] The kernel log: the device, or a file or FIFO of the same records in tests and drills; none: it is
+    not read."""
     nvml: Annotated[NvmlUse, Field(validation_alias=AliasChoices("PHALANX_NVML", "nvml"))] = NvmlUse.AUTO
     """[PHALANX_NVML] auto | on | off: ask the GPU driver's library, in a child process."""
     nvml_library: Annotated[str, Field(validation_alias=AliasChoices("PHALANX_NVML_LIBRARY", "nvml_library"))] = ""
@@ -69,8 +70,8 @@ class HostSettings(BusSettings):
     network_s: Annotated[
         float, Field(validation_alias=AliasChoices("PHALANX_NETWORK_INTERVAL", "network_s"), ge=0.05, le=600)
     ] = 10.0
-    """[PHALANX_NETWORK_INTERVAL] Seconds between two looks at the network adapters: a link that is down for 25 s
-    counts as lost, so that three looks fit into it."""
+    """[PHALANX_NETWORK_INTERVAL] Seconds between two looks at the network adapters: a collective that lost
+    a link waits some 20 s for it (NCCL_IB_TIMEOUT and its retries), so that it is known by then."""
     whole_s: Annotated[
         float, Field(validation_alias=AliasChoices("PHALANX_WHOLE_TABLE", "whole_s"), ge=1, le=86_400)
     ] = 600.0

@@ -9,6 +9,7 @@ import sys
 
 from fault_contracts.registry import Bucket
 from recovery_planner.adapters.kv_gangs import KvCheckpoints, KvGangs
+from recovery_planner.adapters.kv_nodes import KvNodeStandings
 from recovery_planner.application.planner import World, assemble
 from recovery_planner.settings import PlannerSettings
 from service_kit.failpoints import Failpoints
@@ -25,11 +26,16 @@ async def wire(service: Service[PlannerSettings]) -> None:
         clock=service.clock,
         gangs=KvGangs(service.key_value(Bucket.GANGS)),
         checkpoints=KvCheckpoints(service.key_value(Bucket.CHECKPOINTS)),
+        nodes=KvNodeStandings(service.key_value(Bucket.NODES)),
         failpoints=Failpoints(settings.failpoint),
         instance_id=f"{socket.gethostname()}/{os.getpid()}/{service.clock.now().isoformat()}",
     )
     planner = assemble(
-        world, policy=settings.policy(), patience=settings.patience(), ended_kept_s=settings.ended_kept_s
+        world,
+        policy=settings.policy(),
+        patience=settings.patience(),
+        ended_kept_s=settings.ended_kept_s,
+        fit_demanded=settings.fit_demanded,
     )
     service.connection.on_reconnected(planner.watch.after_reconnect)
     service.add_check("duties", planner.duties.failed)

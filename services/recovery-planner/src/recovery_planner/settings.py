@@ -45,6 +45,10 @@ class PlannerSettings(BusSettings):
     """[PHALANX_ENDED_KEPT_S] Seconds that the record of an ended job is kept: a week, so that an agent that was cut off
     over a long weekend is still told."""
 
+    fit_demanded: Annotated[bool, Field(validation_alias=_env("fit_demanded"))] = False
+    """[PHALANX_FIT_DEMANDED] True: a node gets ranks only when its host role has told that it is ok. False: also when
+    nobody has told anything of it, so that a cluster without host roles works. A bad one gets none in any case."""
+
     heartbeat_missing_s: Annotated[Seconds, Field(validation_alias=_env("heartbeat_missing_s"))] = 6.0
     """[PHALANX_HEARTBEAT_MISSING_S] Seconds without a heartbeat until an agent is pinged: three intervals of 2 s."""
     heartbeat_lost_s: Annotated[Seconds, Field(validation_alias=_env("heartbeat_lost_s"))] = 15.0

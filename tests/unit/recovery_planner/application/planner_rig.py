@@ -18,6 +18,7 @@ from fault_contracts.recovery import IncidentOpened
 from fault_contracts.registry import Stream
 from recovery_planner.adapters.gang_codec import decode_gang
 from recovery_planner.adapters.kv_gangs import KvCheckpoints, KvGangs
+from recovery_planner.adapters.kv_nodes import KvNodeStandings
 from recovery_planner.application.planner import Planner, World, assemble
 from recovery_planner.application.watch_agents import Patience
 from recovery_planner.domain.gang import Gang, Standing
@@ -106,6 +107,7 @@ class PlannerLife:
             clock=rig.clock,
             gangs=KvGangs(gangs),
             checkpoints=KvCheckpoints(checkpoints),
+            nodes=KvNodeStandings(LifeKv(rig.standings, self)),
             failpoints=failpoints,
             instance_id=name,
         )
@@ -137,7 +139,7 @@ class Rig:
     ) -> None:
         self.clock = LoopClock()
         self.broker = MemoryBroker(self.clock, seed=seed, trouble=trouble)
-        self.gangs, self.checkpoints = MemoryKeyValue(), MemoryKeyValue()
+        self.gangs, self.checkpoints, self.standings = MemoryKeyValue(), MemoryKeyValue(), MemoryKeyValue()
         self.policy = policy or Policy()
         self.spec = JobSpec(nnodes=nnodes, nproc_per_node=1, restarts_max=restarts_max)
         self.nodes: dict[str, Node] = {}

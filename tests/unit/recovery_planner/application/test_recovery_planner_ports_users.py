@@ -12,7 +12,9 @@ from fault_contracts.agent import CheckpointReported
 from fault_contracts.commands import StartWorkers
 from fault_contracts.envelope import Envelope
 from recovery_planner.adapters.kv_gangs import KvCheckpoints, KvGangs
+from recovery_planner.adapters.kv_nodes import KvNodeStandings
 from recovery_planner.application.answer_admission import AnswerAdmission
+from recovery_planner.application.node_standings import StandingBook
 from recovery_planner.application.publish_effects import VALIDITY_MIN_S, EffectPublisher
 from recovery_planner.application.record_checkpoint import CheckpointBook
 from recovery_planner.domain.gang import Effect
@@ -208,7 +210,9 @@ def test_admission_is_answered_over_the_bus() -> None:
 def test_unknown_job_admits_for_now() -> None:
     async def story() -> None:
         rig = Rig()
-        admission = AnswerAdmission(bus=rig.planner().bus)
+        admission = AnswerAdmission(
+            bus=rig.planner().bus, standings=StandingBook(KvNodeStandings(rig.standings), ok_demanded=False)
+        )
         assert json.loads(admission.answer("unknown", b""))["admitted"] is True
         await rig.end()
 

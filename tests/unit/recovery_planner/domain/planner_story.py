@@ -28,6 +28,7 @@ from recovery_planner.domain.checkpoint_history import CheckpointHistory, record
 from recovery_planner.domain.gang import Gang, Phase
 from recovery_planner.domain.invariants import assert_holds
 from recovery_planner.domain.membership import AgentLost
+from recovery_planner.domain.node_fit import NodeFit
 from recovery_planner.domain.policy import Policy
 from recovery_planner.domain.step import DeadlineExpired, Event, Step, new_gang, step
 
@@ -45,6 +46,7 @@ class Story:
         self.now = NOON
         self.state: Gang | None = None
         self.history = CheckpointHistory()
+        self.fits: dict[str, NodeFit] = {}
         self.published: list[Payload] = []
         self.rules: list[str] = []
         self.instances: dict[str, int] = {}
@@ -68,7 +70,8 @@ class Story:
         if self.state is None:
             assert isinstance(event, AgentReported)
             self.state = new_gang(event, now=self.now)
-        result = step(self.state, event, now=self.now, policy=self.policy, history=self.history, cause_id="cause")
+        known = {"history": self.history, "fits": self.fits}
+        result = step(self.state, event, now=self.now, policy=self.policy, cause_id="cause", **known)  # type: ignore[arg-type]
         assert_holds(result.gang)
         self.published += [effect.payload for effect in result.gang.pending]
         self.rules += [reason.rule_id for reason in result.reasons]

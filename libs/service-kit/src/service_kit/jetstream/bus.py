@@ -135,7 +135,7 @@ class JetStreamBus:
         return feed
 
     async def listen(
-        self, *, messages: Sequence[type[Payload]], handler: Handler, key: str | None = None
+        self, *, messages: Sequence[type[Payload]], handler: Handler, key: str | None = None, share: str = ""
     ) -> Subscription:
         """See the port. Commands are heard where the stream republishes them, never on their own subject."""
         patterns = []
@@ -143,7 +143,7 @@ class JetStreamBus:
             spec = spec_of(model)
             patterns.append(spec.pattern(self._cluster, key, kind=Kind.GO if spec.kind is Kind.CMD else None))
         listener = Listener(self._connection, name=self._reader, handler=handler, dead_letters=self._dead_letters)
-        await listener.start(patterns)
+        await listener.start(patterns, share=share)
         return listener
 
     async def last_commands(self, *, key: str, messages: Sequence[type[Payload]]) -> list[Delivery]:

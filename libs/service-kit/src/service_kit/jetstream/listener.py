@@ -34,10 +34,11 @@ class Listener:
         self._work: KeyedWork[Msg] = KeyedWork(self._process)
         self._subscriptions: list[Subscription] = []
 
-    async def start(self, patterns: list[str]) -> None:
-        """Subscribe, and wait until the server knows."""
+    async def start(self, patterns: list[str], *, share: str = "") -> None:
+        """Subscribe, and wait until the server knows. `share`: name of a queue group."""
         for pattern in patterns:
-            self._subscriptions.append(await self._connection.client.subscribe(pattern, cb=self._take))
+            subscribed = await self._connection.client.subscribe(pattern, queue=share, cb=self._take)
+            self._subscriptions.append(subscribed)
         # Otherwise a message published right after us through another connection could overtake it.
         await self._connection.settle()
 

@@ -126,9 +126,17 @@ class MemoryBroker:
             body=body,
             stored_s=self.clock.monotonic_s(),
         )
+        shares: set[str] = set()
         for listener in tuple(self._listeners):
             if listener.owner in self.partitioned or not _matches(listener.patterns, subject):
                 continue
+            if listener.share in shares:
+                continue
+            if listener.share:
+                shares.add(listener.share)
+                # Next time it is another's turn.
+                self._listeners.remove(listener)
+                self._listeners.append(listener)
             if self.chance(self.trouble.dropped):
                 continue
             for _ in range(2 if self.chance(self.trouble.duplicated) else 1):

@@ -109,7 +109,7 @@ class MemoryBus:
         return await self.consume(durable=durable, messages=messages, handler=one_by_one(handler), reclaim=reclaim)
 
     async def listen(
-        self, *, messages: Sequence[type[Payload]], handler: Handler, key: str | None = None
+        self, *, messages: Sequence[type[Payload]], handler: Handler, key: str | None = None, share: str = ""
     ) -> Subscription:
         """See the port."""
         patterns = []
@@ -124,6 +124,7 @@ class MemoryBus:
             patterns=tuple(patterns),
             handler=handler,
             durable=None,
+            share=share,
         )
         self._running.append(receiving)
         self._broker.listen(receiving.receiver)
@@ -199,6 +200,7 @@ class _Receiving:
         patterns: tuple[str, ...],
         handler: Handler,
         durable: str | None,
+        share: str = "",
     ) -> None:
         self._broker = broker
         self._cluster = cluster
@@ -207,7 +209,7 @@ class _Receiving:
         self._durable = durable
         self._stopped = False
         self._work: KeyedWork[tuple[Record, int]] = KeyedWork(self._process)
-        self.receiver = Receiver(owner=owner, patterns=patterns, take=self._take)
+        self.receiver = Receiver(owner=owner, patterns=patterns, take=self._take, share=share)
 
     async def stop(self) -> None:
         """See the port."""

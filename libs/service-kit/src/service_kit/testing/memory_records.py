@@ -26,6 +26,8 @@ class Receiver:
     owner: str
     patterns: tuple[str, ...]
     take: Callable[[Record, int], None]
+    share: str = ""
+    """Of plain subscriptions with the same name here, one gets each message."""
     in_hand: dict[tuple[Stream, int], int] = field(default_factory=dict)
 
 

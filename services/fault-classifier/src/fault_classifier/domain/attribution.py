@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fault_classifier.domain.evidence import Exit, Generation, JobEvidence
-from fault_classifier.domain.rule import Case, Match, Piece, Rule, RulePolicy
+from fault_classifier.domain.evidence import Exit, Generation, JobEvidence, Piece
+from fault_classifier.domain.rule import Case, Match, Rule, RulePolicy
 from fault_classifier.domain.victim import victim_reason
+from fault_contracts.faults import Action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +19,11 @@ class Finding:
     match: Match
     strength: int
     """Place of the rule in the rulebook; lower is stronger."""
+
+    @property
+    def action(self) -> Action:
+        """What to do: the evidence's own word, else the rule's."""
+        return self.match.action or self.rule.action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +43,7 @@ def attribute(
     The result is a function of the set of evidence: arrival order plays no part.
     """
     victims = tuple(sorted((each for each in generation.exits if victim_reason(each)), key=_place))
-    pieces: list[Piece] = [*_first_of_each_node(generation), *generation.lost, *generation.faulted]
+    pieces: list[Piece] = [*_first_of_each_node(generation), *generation.lost, *generation.faulted, *generation.devices]
     alone = not pieces
     if alone and not generation.overdue:
         return None

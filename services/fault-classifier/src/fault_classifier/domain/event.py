@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fault_classifier.domain.evidence import Exit, Faulted, LostNode, Note
+from fault_classifier.domain.evidence import Piece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,7 +12,7 @@ class PieceSeen:
     """Evidence of one generation."""
 
     topology_version: int
-    piece: Exit | LostNode | Faulted | Note
+    piece: Piece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,13 +10,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from fault_contracts.agent import ExitStatus, RestartAsked
-from fault_contracts.faults import FaultClassified
+from fault_contracts.faults import Action, Attribution, FaultClassified
 
 EXITS_MAX = 32
 """Deaths kept per generation. One decides and a few explain; ten thousand victims of it are a number."""
 NOTES_MAX = 16
 FAULTED_MAX = 32
 """Faults of living ranks kept per generation: one a node and check, of as many nodes as have their deaths kept."""
+DEVICES_MAX = 32
+"""Device faults kept per generation: a rack's worth; each costs its node anyway, whether it is listed or not."""
 GENERATIONS_MAX = 32
 """Generations kept per job. A gang that was restarted more often has a budget that ends it."""
 MESSAGE_MAX = 600
@@ -101,6 +103,42 @@ class Faulted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceFault:
+    """A device of a node that failed while the job was there.
+
+    Attributes:
+        evidence_id: the condition's id.
+        component_id: name of the device where it is no GPU.
+        rule_id: the policy's row that weighed it.
+        origin: whose fault it is taken to be; never the user's here.
+        action: what the driver wants, else what the policy says.
+        driver_action: the driver's own words; empty when it said nothing.
+    """
+
+    evidence_id: str
+    node_id: str
+    check: str
+    component: str
+    sentence: str
+    rule_id: str
+    origin: Attribution
+    action: Action
+    component_id: str = ""
+    gpu_uuid: str = ""
+    board_serial: str = ""
+    xid: int | None = None
+    sxid: int | None = None
+    driver_action: str = ""
+    process: str = ""
+
+    @property
+    def named(self) -> str:
+        """The device, for people."""
+        name = self.gpu_uuid or self.component_id
+        return f"{self.component} {name}" if name else self.component
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
     """A failure condition of the job that no rule of this version reads."""
 
@@ -108,6 +146,9 @@ class Note:
     node_id: str
     check: str
     sentence: str
+
+
+Piece = Exit | LostNode | Faulted | DeviceFault | Note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +170,7 @@ class Generation:
     exits_dropped: int = 0
     lost: tuple[LostNode, ...] = ()
     faulted: tuple[Faulted, ...] = ()
+    devices: tuple[DeviceFault, ...] = ()
     notes: tuple[Note, ...] = ()
     incident_id: str = ""
     deadline_at: datetime | None = None
@@ -142,10 +184,11 @@ class Generation:
         assert len(self.exits) <= EXITS_MAX, "too many exits"
         assert len(self.notes) <= NOTES_MAX, "too many notes"
         assert len(self.faulted) <= FAULTED_MAX, "too many faults of living ranks"
+        assert len(self.devices) <= DEVICES_MAX, "too many device faults"
 
     def knows(self, evidence_id: str) -> bool:
         """Whether this piece of evidence was taken in before."""
-        pieces: tuple[Exit | LostNode | Faulted | Note, ...] = (*self.exits, *self.lost, *self.faulted, *self.notes)
+        pieces: tuple[Piece, ...] = (*self.exits, *self.lost, *self.faulted, *self.devices, *self.notes)
         return any(piece.evidence_id == evidence_id for piece in pieces)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fault_classifier.domain.evidence import (
+    DEVICES_MAX,
     EXITS_MAX,
     FAULTED_MAX,
     FRAMES_MAX,
@@ -12,18 +13,21 @@ from fault_classifier.domain.evidence import (
     NOTES_MAX,
     TAIL_LINE_MAX,
     TAIL_LINES_MAX,
+    DeviceFault,
     Exit,
     Faulted,
     Generation,
     LostNode,
     Note,
+    Piece,
     Raised,
 )
 from fault_classifier.domain.recurrence import was_killed
 from fault_classifier.domain.victim import victim_reason
+from fault_contracts.faults import Attribution
 from fault_contracts.health import ConditionRaised
 from fault_contracts.ids import derived_id
-from fault_contracts.recovery import NodeLost
+from fault_contracts.recovery import NodeFaulted, NodeLost
 
 WHOLE_EXITS = 4
 """Deaths kept with their last lines; the others say the same or less. Keeps a record well under the bus's 1 MB."""
@@ -86,7 +90,36 @@ def from_lost_node(lost: NodeLost) -> LostNode:
     )
 
 
-def add(generation: Generation, piece: Exit | LostNode | Faulted | Note) -> Generation:
+def from_node_fault(faulted: NodeFaulted) -> DeviceFault | Note:
+    """Evidence from a device that failed. What the policy takes for the user's own is noted and blames no hardware."""
+    raised, device = faulted.condition, faulted.condition.device
+    if device is None or device.origin is Attribution.USER:
+        return Note(
+            evidence_id=raised.condition_id,
+            node_id=raised.node_id,
+            check=raised.check,
+            sentence=raised.reason[:MESSAGE_MAX],
+        )
+    return DeviceFault(
+        evidence_id=raised.condition_id,
+        node_id=raised.node_id,
+        check=raised.check,
+        component=str(raised.component),
+        component_id=raised.component_id,
+        sentence=raised.reason[:MESSAGE_MAX],
+        rule_id=device.rule_id,
+        origin=device.origin,
+        action=device.action,
+        gpu_uuid=device.gpu_uuid,
+        board_serial=device.board_serial,
+        xid=device.xid,
+        sxid=device.sxid,
+        driver_action=device.driver_action,
+        process=device.process or ("" if device.pid is None else f"pid {device.pid}"),
+    )
+
+
+def add(generation: Generation, piece: Piece) -> Generation:
     """The generation with one more piece; the same when it was there."""
     if generation.knows(piece.evidence_id):
         return generation
@@ -98,6 +131,10 @@ def add(generation: Generation, piece: Exit | LostNode | Faulted | Note) -> Gene
         if len(generation.faulted) >= FAULTED_MAX:
             return generation
         return replace(generation, faulted=(*generation.faulted, piece))
+    if isinstance(piece, DeviceFault):
+        if len(generation.devices) >= DEVICES_MAX:
+            return generation
+        return replace(generation, devices=(*generation.devices, piece))
     if isinstance(piece, Note):
         if len(generation.notes) >= NOTES_MAX:
             return generation
@@ -123,6 +160,9 @@ def compact(generation: Generation) -> Generation:
         exits=tuple(kept),
         exits_dropped=dropped,
         faulted=tuple(_short(each) for each in generation.faulted[:WHOLE_EXITS]),
+        devices=tuple(
+            replace(each, sentence=each.sentence[:SLIM_MESSAGE_MAX]) for each in generation.devices[:WHOLE_EXITS]
+        ),
         notes=(),
         deadline_at=None,
         verdict=verdict,

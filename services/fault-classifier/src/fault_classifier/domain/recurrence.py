@@ -12,7 +12,7 @@ from fault_contracts.health import RankCheck
 def had_outside_cause(generation: Generation) -> bool:
     """Whether something else than the script ended ranks there: then its exceptions prove nothing about the script."""
     stopped = any(each.check == RankCheck.PROCESS_STOPPED for each in generation.faulted)
-    return stopped or bool(generation.lost) or any(was_killed(each) for each in generation.exits)
+    return stopped or bool(generation.lost or generation.devices) or any(was_killed(each) for each in generation.exits)
 
 
 def was_killed(exit_: Exit) -> bool:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fault_classifier.domain.evidence import Exit, Faulted, Generation, JobEvidence, LostNode, Note
+from fault_classifier.domain.evidence import Generation, JobEvidence, Piece
 from fault_contracts.faults import Action, Attribution
-
-Piece = Exit | LostNode | Faulted | Note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +58,14 @@ class Match:
         evidence_ids: what it rests on.
         confidence_factor: below 1 where a fact that matters is unknown.
         doubts: the sentences that lowered the confidence.
+        action: what this case asks for, where the evidence itself says so; None: the rule's.
     """
 
     sentence: str
     evidence_ids: tuple[str, ...]
     confidence_factor: float = 1.0
     doubts: tuple[str, ...] = ()
+    action: Action | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

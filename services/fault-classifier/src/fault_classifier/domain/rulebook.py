@@ -9,6 +9,7 @@ from __future__ import annotations
 from fault_classifier.domain import gang_conditions as gang
 from fault_classifier.domain import live_conditions as live
 from fault_classifier.domain import worker_conditions as worker
+from fault_classifier.domain.device_rules import DEVICE_RULES, PLATFORM_DEVICE_RULES
 from fault_classifier.domain.rule import Rule
 from fault_classifier.domain.worker_conditions import of_exit
 from fault_contracts.faults import Action, Attribution
@@ -17,6 +18,8 @@ from fault_contracts.health import RankCheck
 _DESIGN = "our own policy: a user's fault burns no retries, and what is in doubt is unknown"
 
 RULEBOOK: tuple[Rule, ...] = (
+    # What a device says of itself explains the deaths beside it, a kill as well as an exception.
+    *DEVICE_RULES,
     Rule(
         rule_id="user.repeated_oom_kill",
         holds=of_exit(worker.repeated_oom_kill),
@@ -67,6 +70,7 @@ RULEBOOK: tuple[Rule, ...] = (
         near_miss="A process that a debugger traces is not stopped; one that waits by itself is a hang.",
         source="signal(7): SIGSTOP cannot be caught, and no fault of a program raises it",
     ),
+    *PLATFORM_DEVICE_RULES,
     Rule(
         rule_id="user.restart_asked",
         holds=of_exit(worker.restart_asked),

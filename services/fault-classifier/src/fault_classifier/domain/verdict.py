@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from fault_classifier.domain.attribution import Attributed, Finding
-from fault_classifier.domain.evidence import Exit, Faulted, Generation, LostNode
+from fault_classifier.domain.evidence import DeviceFault, Exit, Faulted, Generation, LostNode
 from fault_contracts.faults import Action, Attribution, Culprit, FaultClassified
 from fault_contracts.ids import derived_id
 from fault_contracts.payload import Reason
@@ -52,7 +52,7 @@ def write_verdict(
         cause=rule.cause,
         culprit=_culprit(root),
         confidence=round(confidence, 2),
-        action=rule.action,
+        action=root.action,
         reasons=_reasons(attributed, generation),
         counter_evidence=against,
         summary=_summary(attributed, generation, job_id, against),
@@ -66,7 +66,7 @@ def contradicts(verdict: FaultClassified, attributed: Attributed) -> bool:
     """Whether what is known now says something else than a verdict that is out."""
     rule = attributed.root.rule
     said = (verdict.attribution, verdict.cause, verdict.action)
-    return said != (rule.attribution, rule.cause, rule.action)
+    return said != (rule.attribution, rule.cause, attributed.root.action)
 
 
 def _past(verdict: FaultClassified | None) -> str:
@@ -88,6 +88,9 @@ def _culprit(root: Finding) -> Culprit:
             return Culprit()
         process = None if root.piece.pid is None else f"pid {root.piece.pid}"
         return Culprit(node_id=root.piece.node_id, rank=root.piece.ranks[0], process=process)
+    if isinstance(root.piece, DeviceFault):
+        fault = root.piece
+        return Culprit(node_id=fault.node_id, gpu_uuid=fault.gpu_uuid or None, process=fault.process or None)
     return Culprit(node_id=root.piece.node_id)
 
 
@@ -131,7 +134,7 @@ def _summary(attributed: Attributed, generation: Generation, job_id: str, agains
     root = attributed.root
     sentences = [
         f"Job {job_id}, generation {generation.topology_version}: {root.match.sentence}",
-        f"The fault is {_WHOSE[root.rule.attribution]} ({root.rule.cause}); what to do: {_TO_DO[root.rule.action]}",
+        f"The fault is {_WHOSE[root.rule.attribution]} ({root.rule.cause}); what to do: {_TO_DO[root.action]}",
     ]
     victims = len([each for each in attributed.victims if each is not root.piece]) + generation.exits_dropped
     if victims:

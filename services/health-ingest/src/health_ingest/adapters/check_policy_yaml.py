@@ -13,6 +13,7 @@ import yaml
 from fault_contracts.faults import Action, Attribution
 from health_ingest.domain.check_policy import CheckPolicy, CheckRow, Repeats
 from health_ingest.domain.ruling import Clears, Weight
+from service_kit.errors import PermanentError
 
 FILE_BYTES_MAX = 1_000_000
 BUILT_IN = "policies/checks.yaml"
@@ -27,19 +28,19 @@ def load_check_policy(own: Path | None = None) -> CheckPolicy:
     """The built-in table, with an operator's rows before it.
 
     Raises:
-        ValueError: file, line and what is wrong there.
+        PermanentError: file, line and what is wrong there; it stops the start.
     """
-    built_in = files("health_ingest") / BUILT_IN
-    rows = parse_rows(built_in.read_text(encoding="utf-8"), BUILT_IN)
-    if own is None:
-        return CheckPolicy(rows=rows)
     try:
+        built_in = parse_rows((files("health_ingest") / BUILT_IN).read_text(encoding="utf-8"), BUILT_IN)
+        if own is None:
+            return CheckPolicy(rows=built_in)
         if own.stat().st_size > FILE_BYTES_MAX:
             raise ValueError(f"{own}: larger than {FILE_BYTES_MAX} bytes")
-        text = own.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{own}: cannot be read: {error}") from error
-    return CheckPolicy(rows=(*parse_rows(text, str(own)), *rows))
+        return CheckPolicy(rows=(*parse_rows(own.read_text(encoding="utf-8"), str(own)), *built_in))
+    except OSError as error:
+        raise PermanentError(f"PHALANX_CHECK_POLICY: {own} cannot be read: {error}") from error
+    except ValueError as error:
+        raise PermanentError(f"PHALANX_CHECK_POLICY: {error}") from error
 
 
 def parse_rows(text: str, name: str) -> tuple[CheckRow, ...]:

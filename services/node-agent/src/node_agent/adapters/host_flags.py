@@ -9,7 +9,7 @@ EPILOG = """\
 examples:
   phalanx host                                           watch this machine, tell the bus of NATS_URL
   phalanx host --gpus-expected 8 --nics-expected 8       a machine that has fewer is not well
-  phalanx host --nvml off --kmsg /tmp/kmsg --data-dir d  a drill: the kernel log is a file (see `phalanx inject --help`)
+  phalanx host --nvml off --kmsg /tmp/kmsg --data-dir d  a drill: the kernel log is a file
   phalanx node NAME                                      what it sees; `phalanx nodes` lists the machines
 
 One host role for each machine, beside the agents that `phalanx run` starts. It needs no root for most of what it

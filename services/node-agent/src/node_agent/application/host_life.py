@@ -94,8 +94,8 @@ class HostLife:
             await asyncio.gather(*tasks)
         finally:
             await cancel_all(tasks)
-            await asyncio.gather(*(runner.close() for runner in self._runners))
             await self.queue.carry_waiting()
+            await asyncio.gather(*(runner.close() for runner in self._runners))
 
     async def _on_look(self, source: str, told: tuple[Observation, ...]) -> None:
         if not self._whole_told:

@@ -20,6 +20,7 @@ from recovery_planner.application.record_checkpoint import CheckpointBook
 from recovery_planner.domain.gang import Gang, Phase
 from recovery_planner.domain.gang_machine import IllegalMove
 from recovery_planner.domain.invariants import InvariantBroken, assert_holds
+from recovery_planner.domain.node_fit import NOTHING_KNOWN, Fits
 from recovery_planner.domain.policy import Policy
 from recovery_planner.domain.step import DeadlineExpired, Event, new_gang, step
 from service_kit.errors import CompareAndSetLost, IllegalTransition, StaleLeader, TransientError
@@ -83,6 +84,7 @@ class AdvanceGang:
         policy: Policy,
         failpoints: Failpoints,
         watchers: Sequence[GangWatcher] = (),
+        fits: Fits = NOTHING_KNOWN,
     ) -> None:
         self._store = store
         self._checkpoints = checkpoints
@@ -90,6 +92,7 @@ class AdvanceGang:
         self._clock = clock
         self._policy = policy
         self._failpoints = failpoints
+        self._fits = fits
         self.watchers: list[GangWatcher] = list(watchers)
         self._desks: dict[str, _Desk] = {}
 
@@ -221,6 +224,7 @@ class AdvanceGang:
                 policy=self._policy,
                 history=self._checkpoints.history_of(desk.job_id),
                 cause_id=request.cause_id,
+                fits=self._fits,
             )
             assert_holds(result.gang)
         except (IllegalMove, InvariantBroken, AssertionError) as error:

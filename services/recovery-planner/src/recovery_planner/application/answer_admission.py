@@ -7,8 +7,10 @@ import json
 from typing import Any
 
 from fault_contracts.agent import JobSpec
+from recovery_planner.application.node_standings import StandingBook
 from recovery_planner.domain.gang import Gang, Phase
 from recovery_planner.domain.membership import misfit
+from recovery_planner.domain.node_fit import ADMITTED
 from service_kit.errors import TransientError
 from service_kit.logging import get_logger
 from service_kit.ports import Bus, Subscription
@@ -23,8 +25,9 @@ log = get_logger(__name__)
 class AnswerAdmission:
     """A GangWatcher that serves `ask(what="admission", key=job_id)` for each job that is not over."""
 
-    def __init__(self, *, bus: Bus) -> None:
+    def __init__(self, *, bus: Bus, standings: StandingBook) -> None:
         self._bus = bus
+        self._standings = standings
         self._gangs: dict[str, Gang] = {}
         self._serving: dict[str, asyncio.Task[Subscription | None]] = {}
         self._ends: set[asyncio.Task[None]] = set()
@@ -52,6 +55,11 @@ class AnswerAdmission:
 
     async def _serve(self, job_id: str) -> Subscription | None:
         async def reply(body: bytes) -> bytes:
+            try:
+                await self._standings.know(_node_of(body))
+            except TransientError as error:
+                # Its report is decided on only when the standing is known; here it costs a sentence.
+                log.warning("standing_not_known", job_id=job_id, error=str(error))
             return self.answer(job_id, body)
 
         try:
@@ -77,11 +85,24 @@ class AnswerAdmission:
             return _said(admitted=False, reason=f"the question is not understood: {error}")
         if reason:
             return _said(admitted=False, reason=f"job {job_id} was started with other options: {reason}")
+        member = gang.members.get(node_id)
+        held = member.held if member is not None else self._standings.fits.get(node_id, ADMITTED).held
+        if held:
+            # Not refused for good: it stands by, and is taken when its standing is ok again.
+            return _said(admitted=True, reason=f"{node_id} is held back: {held}")
         table = gang.table
         if gang.phase in RUNS_ELSEWHERE and table.row_of(NodeId(node_id)) is None:
             where = f"version {table.topology_version} runs on {table.nnodes} other nodes"
             return _said(admitted=True, reason=f"standing by as a spare ({where})")
         return _said(admitted=True, reason="")
+
+
+def _node_of(body: bytes) -> str:
+    """Who asks; empty when the question cannot be read, which is answered further on."""
+    try:
+        return str(json.loads(body or b"{}").get("node_id", ""))
+    except (ValueError, AttributeError):
+        return ""
 
 
 async def _end(serving: asyncio.Task[Subscription | None]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from fault_contracts.hardware import NodeStanding
 from recovery_planner.domain.checkpoint_history import CheckpointHistory
 from recovery_planner.domain.gang import Gang
 
@@ -67,6 +68,18 @@ class CheckpointStore(Protocol):
 
     async def delete(self, job_id: str) -> None:
         """Remove a record."""
+        ...
+
+
+class NodeStandingStore(Protocol):
+    """Standings of nodes, as health-ingest keeps them."""
+
+    async def load(self, node_id: str) -> NodeStanding | None:
+        """The newest, or None: nobody has told anything of this node.
+
+        Raises:
+            ContractViolation: written by a newer version, or damaged.
+        """
         ...
 
 

@@ -27,17 +27,22 @@ from fault_contracts.rank_faults import RanksFaulted
 from recovery_planner.application.advance_gang import AdvanceGang
 from recovery_planner.application.answer_admission import AnswerAdmission
 from recovery_planner.application.expire_deadlines import ExpireDeadlines
+from recovery_planner.application.node_standings import StandingBook
 from recovery_planner.application.ports import GangStore
 from recovery_planner.application.record_checkpoint import CheckpointBook
 from recovery_planner.application.record_labels import LabelIntake
 from recovery_planner.application.republish_pending import RepublishPending
 from recovery_planner.application.watch_agents import WatchAgents
+from recovery_planner.application.watch_nodes import MESSAGES as ABOUT_NODES
+from recovery_planner.application.watch_nodes import WatchNodes
 from recovery_planner.domain.gang import Phase
 from service_kit.errors import PermanentError
 from service_kit.logging import get_logger
 from service_kit.ports import Bus, Clock, Delivery, Subscription
 
 DURABLE = "recovery-planner"
+DURABLE_NODES = "recovery-planner-nodes"
+"""Apart, so that a storm of conditions does not stand before a death in the queue."""
 EVENTS = (
     AgentReported,
     AgentLeft,
@@ -75,6 +80,8 @@ class RunDuties:
         watch: WatchAgents,
         deadlines: ExpireDeadlines,
         admission: AnswerAdmission,
+        nodes: WatchNodes,
+        standings: StandingBook,
         ended_kept_s: float,
     ) -> None:
         self._bus = bus
@@ -86,6 +93,8 @@ class RunDuties:
         self._watch = watch
         self._deadlines = deadlines
         self._admission = admission
+        self._nodes = nodes
+        self._standings = standings
         self._republish = RepublishPending(advance=advance, clock=clock)
         self._ended_kept_s = ended_kept_s
         self._subscriptions: list[Subscription] = []
@@ -101,6 +110,12 @@ class RunDuties:
         self._subscriptions.append(
             await self._bus.consume(durable=DURABLE, messages=[*EVENTS, *RECORDS], handler=self.hear, reclaim=True)
         )
+        # From now: what was wrong with a node before anybody planned here stands in its record, and is read there.
+        self._subscriptions.append(
+            await self._bus.consume(
+                durable=DURABLE_NODES, messages=ABOUT_NODES, handler=self._nodes.hear, from_now=True, reclaim=True
+            )
+        )
 
     async def lay_down(self) -> None:
         """See `lead.Duties`."""
@@ -113,6 +128,7 @@ class RunDuties:
         self._tasks.clear()
         await self._advance.stop()
         await self._admission.stop()
+        self._standings.forget()
 
     async def hear(self, delivery: Delivery) -> None:
         """One message: an event of its gang, a checkpoint, or labels of a rank."""
@@ -128,6 +144,8 @@ class RunDuties:
         elif isinstance(payload, RankLabelsReported):
             await self._labels.record(payload)
         else:
+            if isinstance(payload, AgentReported):
+                await self._standings.know(payload.node_id)
             await self._advance.handle(payload.job_id, payload, delivery.envelope.id)
 
     def failed(self) -> str | None:

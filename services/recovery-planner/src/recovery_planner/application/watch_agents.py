@@ -144,7 +144,7 @@ class WatchAgents:
         job.strays = {m.node_id: m.instance_id for m in gang.members.values() if gang.is_stray(m)}
         for member in gang.members.values():
             watched = job.watched.get(member.node_id)
-            here = member.standing is Standing.PRESENT
+            here = member.is_there
             if watched is not None and (not here or watched.instance_id != member.instance_id):
                 self._drop(watched)
                 del job.watched[member.node_id]

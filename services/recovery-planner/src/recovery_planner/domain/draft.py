@@ -14,6 +14,7 @@ from fault_contracts.payload import Fence, Payload, Reason
 from recovery_planner.domain.checkpoint_history import CheckpointHistory
 from recovery_planner.domain.gang import Effect, Gang, Incident, Member, operation_id
 from recovery_planner.domain.gang_machine import Trigger, target
+from recovery_planner.domain.node_fit import NOTHING_KNOWN, Fits
 from recovery_planner.domain.policy import Policy
 
 
@@ -25,18 +26,27 @@ class Draft:
         reasons: one for each thing that was decided, or that was ignored.
         durable: False while nothing but advisory progress changed, which is not worth a write.
         ignored: the event does not fit the record.
+        fits: what is known of nodes beside the record, see `node_fit`.
     """
 
-    __slots__ = ("cause_id", "durable", "gang", "history", "ignored", "now", "policy", "reasons")
+    __slots__ = ("cause_id", "durable", "fits", "gang", "history", "ignored", "now", "policy", "reasons")
 
     def __init__(
-        self, gang: Gang, *, now: datetime, policy: Policy, history: CheckpointHistory, cause_id: str = ""
+        self,
+        gang: Gang,
+        *,
+        now: datetime,
+        policy: Policy,
+        history: CheckpointHistory,
+        cause_id: str = "",
+        fits: Fits = NOTHING_KNOWN,
     ) -> None:
         self.gang = gang
         self.now = now
         self.policy = policy
         self.history = history
         self.cause_id = cause_id
+        self.fits = fits
         self.reasons: list[Reason] = []
         self.durable = False
         self.ignored = False

@@ -38,7 +38,7 @@ class Standing(StrEnum):
     LOST = "lost"
     LEFT = "left"
     CONDEMNED = "condemned"
-    """There, but a verdict blames its hardware: not used again by this job."""
+    """There, but its hardware is blamed: not used until its standing is ok, or, where only a verdict says so, never."""
 
 
 def is_idle(phase: AgentPhase) -> bool:
@@ -59,6 +59,10 @@ class Member:
         table_version: the rank table that the agent holds, as far as we know; a start that is a change to another
             table must carry all rows.
         checkpoint_found: what lay in the folder that it watches before the job began.
+        held, doubt: why its node is not to be given ranks, or is taken last; empty: nothing is known against it.
+        faults, faults_over: condition ids of its node's device faults, still open or over.
+        by_fitness: it is condemned because it is held; it comes back when it is not.
+        blamed: a verdict that came too late for a plan blames it: it gives its place up at the next one.
     """
 
     node_id: str
@@ -74,6 +78,17 @@ class Member:
     table_version: int = 0
     former_instances: tuple[str, ...] = ()
     checkpoint_found: CheckpointRef | None = None
+    held: str = ""
+    doubt: str = ""
+    faults: tuple[str, ...] = ()
+    faults_over: tuple[str, ...] = ()
+    by_fitness: bool = False
+    blamed: str = ""
+
+    @property
+    def is_there(self) -> bool:
+        """It answers, whether it is used or not."""
+        return self.standing in (Standing.PRESENT, Standing.CONDEMNED)
 
     @property
     def idle(self) -> bool:
@@ -275,7 +290,9 @@ class Gang:
                 done = self.started | self.completed
             case Phase.FORMING | Phase.RUNNING | Phase.DECIDING | Phase.WAITING | Phase.ENDED:
                 return ()
-        return tuple(node for node in self.nodes if node not in done and self.is_present(node))
+        # A condemned node's ranks, too, have to end before others take their place.
+        here = {member.node_id for member in self.members.values() if member.is_there}
+        return tuple(node for node in self.nodes if node not in done and node in here)
 
 
 def operation_id(job_id: str, incident_id: str, attempt: int, verb: str, topology_version: int) -> str:

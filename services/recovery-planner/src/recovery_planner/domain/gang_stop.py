@@ -22,7 +22,7 @@ DEAD_RANKS_MAX = 1_024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
-    """What became of the rank that a fault names.
+    """What became of the rank that a fault names; of `others` alone where it names none.
 
     Attributes:
         dead: its process is gone.
@@ -48,7 +48,8 @@ def fault(
     While the gang is already being stopped, another fault is part of the same attempt.
     """
     gang = draft.gang
-    named = () if rank is None else tuple(dict.fromkeys((rank, *fate.others)))[:DEAD_RANKS_MAX]
+    first = () if rank is None else (rank,)
+    named = tuple(dict.fromkeys((*first, *fate.others)))[:DEAD_RANKS_MAX]
     dead = named if fate.dead else ()
     condemned = named if fate.condemned else ()
     match gang.phase:

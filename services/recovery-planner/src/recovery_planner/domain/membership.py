@@ -101,6 +101,19 @@ def _member_of(report: AgentReported, arrival: int) -> Member:
     )
 
 
+def _of_same_node(report: AgentReported, member: Member) -> Member:
+    """With what is held against the node."""
+    return replace(
+        _member_of(report, member.arrival),
+        held=member.held,
+        doubt=member.doubt,
+        faults=member.faults,
+        faults_over=member.faults_over,
+        by_fitness=member.by_fitness,
+        blamed=member.blamed,
+    )
+
+
 def _join(draft: Draft, report: AgentReported) -> None:
     gang = draft.gang
     if len(gang.members) >= draft.policy.members_max:
@@ -114,7 +127,9 @@ def _join(draft: Draft, report: AgentReported) -> None:
 def _reborn(draft: Draft, member: Member, report: AgentReported) -> None:
     """Another life of the agent: the ranks of the one before died with it, for no worker outlives its agent."""
     former = (member.instance_id, *member.former_instances)[:FORMER_INSTANCES_MAX]
-    draft.change_member(replace(_member_of(report, member.arrival), former_instances=former))
+    # A new process does not make the machine another one.
+    standing = Standing.CONDEMNED if member.standing is Standing.CONDEMNED else Standing.PRESENT
+    draft.change_member(replace(_of_same_node(report, member), former_instances=former, standing=standing))
     reason = draft.explain(
         "agent.restarted", f"the agent of {report.node_id} is another process now; the ranks of the one before are dead"
     )
@@ -133,7 +148,7 @@ def _reborn(draft: Draft, member: Member, report: AgentReported) -> None:
 
 
 def _refresh(draft: Draft, member: Member, report: AgentReported) -> None:
-    fresh = replace(_member_of(report, member.arrival), former_instances=member.former_instances)
+    fresh = replace(_of_same_node(report, member), former_instances=member.former_instances)
     if member.standing is Standing.LOST:
         draft.explain("agent.returned", f"{report.node_id} answers again")
     else:
@@ -172,7 +187,7 @@ def agent_left(draft: Draft, left: AgentLeft) -> None:
 def agent_lost(draft: Draft, lost: AgentLost) -> None:
     """An agent no longer answers."""
     member = draft.gang.members.get(lost.node_id)
-    if member is None or member.instance_id != lost.instance_id or member.standing is not Standing.PRESENT:
+    if member is None or member.instance_id != lost.instance_id or not member.is_there:
         draft.ignore("report.stale", f"{lost.node_id}: not a member that could be lost")
         return
     reason = draft.explain(lost.rule_id, lost.sentence)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fault_contracts.payload import Reason
 from recovery_planner.domain.gang import Gang, Standing
+from recovery_planner.domain.node_fitness import clean_first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,14 +30,14 @@ def is_kept(gang: Gang, node_id: str) -> bool:
 
 
 def candidates(gang: Gang) -> list[str]:
-    """Nodes that may fill a hole, best first: present, idle, not a survivor; in order of arrival."""
+    """Nodes that may fill a hole: present, idle, not a survivor; without a problem first, in order of arrival."""
     kept = {node for node in gang.nodes if is_kept(gang, node)}
     able = [
         member
         for member in gang.members.values()
         if member.standing is Standing.PRESENT and member.idle and member.node_id not in kept
     ]
-    return [member.node_id for member in sorted(able, key=lambda member: member.arrival)]
+    return [member.node_id for member in clean_first(able)]
 
 
 def place(gang: Gang) -> Placement:
@@ -66,12 +67,15 @@ def place(gang: Gang) -> Placement:
         moves[row.node_rank] = spare
         member = gang.members.get(row.node_id)
         standing = "unknown" if member is None else str(member.standing)
+        doubt = gang.members[spare].doubt
+        chosen = f"though it has a problem ({doubt}): no other is free" if doubt else "the spare that came first"
+        if not doubt and any(gang.members[other].arrival < gang.members[spare].arrival for other in free):
+            chosen = "the first spare without a problem"
         reasons.append(
             _reason(
                 gang,
                 "placement.spare",
-                f"{spare} takes node_rank {row.node_rank} from {row.node_id} ({standing}): the spare that came first;"
-                f" {len(free)} left",
+                f"{spare} takes node_rank {row.node_rank} from {row.node_id} ({standing}): {chosen}; {len(free)} left",
             )
         )
     return Placement(moves=moves, unfilled=tuple(unfilled), reasons=tuple(reasons))

@@ -12,30 +12,20 @@ from fault_contracts.recovery import GangFormed, JobOutcome, RecoveryLevel, Reco
 from recovery_planner.domain import phases
 from recovery_planner.domain.budget import budget_at
 from recovery_planner.domain.checkpoint import ChosenCheckpoint, choose, note_start
+from recovery_planner.domain.culprit import level_of, place_without_culprits
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.ending import end_job
 from recovery_planner.domain.gang import Gang, GenerationStart, Incident, Phase, Standing, Verdict
 from recovery_planner.domain.gang_machine import Trigger
 from recovery_planner.domain.in_process import granularity, replaced_ranks
-from recovery_planner.domain.placement import Placement, place
+from recovery_planner.domain.node_fitness import hold_back_all
+from recovery_planner.domain.placement import Placement
 from recovery_planner.domain.preemption import leave_out
 from recovery_planner.domain.rank_assignment import as_assignments, first_table, next_table
 from training_topology.topology import RankTable, changed_rows
 
 REASONS_MAX = 32
 """Reasons in one plan; more than that explain nothing to anybody."""
-
-
-def level_of(action: Action) -> RecoveryLevel:
-    """How heavy the recovery is."""
-    match action:
-        case Action.RESTART_PROCESS | Action.WAIT_OR_IGNORE:
-            # The ranks are stopped by now, so even "wait" needs new processes.
-            return RecoveryLevel.PROCESS
-        case Action.RESTART_JOB | Action.RESET_GPU | Action.REBOOT_NODE | Action.REPLACE_NODE:
-            return RecoveryLevel.JOB
-        case Action.DONT_RETRY_NOTIFY_USER:
-            return RecoveryLevel.FAILED
 
 
 def form(draft: Draft) -> None:
@@ -90,7 +80,8 @@ def plan(draft: Draft) -> None:
         end_job(draft, JobOutcome.FAILED_BUDGET, reason, summary=verdict.summary if verdict else "")
         return
     leave_out(draft)
-    placement = _place_without_culprit(draft, verdict)
+    hold_back_all(draft)
+    placement = place_without_culprits(draft, verdict)
     if placement.unfilled:
         if gang.phase is Phase.DECIDING:
             draft.reasons += placement.reasons
@@ -98,24 +89,6 @@ def plan(draft: Draft) -> None:
         return
     draft.change(restarts=(*budget.restarts, *[draft.now] * charge), restart_count=gang.restart_count + 1)
     _restart(draft, placement, verdict, restarts_left=budget.left - charge)
-
-
-def _place_without_culprit(draft: Draft, verdict: Verdict | None) -> Placement:
-    """Fill the holes; the node that the verdict blames for its hardware gives its place up when a spare can take it."""
-    blamed = verdict.culprit_node_id if verdict is not None and level_of(verdict.action) is RecoveryLevel.JOB else ""
-    if verdict is None or verdict.action is Action.RESTART_JOB or not draft.gang.is_present(blamed):
-        return place(draft.gang)
-    if not draft.gang.is_seated(blamed):
-        return place(draft.gang)
-    member = replace(draft.gang.members[blamed], standing=Standing.CONDEMNED)
-    without = replace(draft.gang, members={**draft.gang.members, blamed: member})
-    placement = place(without)
-    if placement.unfilled and not place(draft.gang).unfilled:
-        draft.explain("placement.kept", f"{verdict.cause} blames {blamed}, but no spare can take its place; it is kept")
-        return place(draft.gang)
-    draft.change_member(member)
-    draft.explain("placement.condemned", f"{verdict.cause} blames {blamed}; this job does not use it again")
-    return placement
 
 
 def _restart(draft: Draft, placement: Placement, verdict: Verdict | None, *, restarts_left: int) -> None:

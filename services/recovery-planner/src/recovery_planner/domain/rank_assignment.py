@@ -23,6 +23,9 @@ def first_table(members: Iterable[Member], *, nnodes: int, nproc: int, topology_
     waiting = sorted(members, key=lambda member: member.arrival)
     if len(waiting) < nnodes:
         return None
+    clean = [member for member in waiting if not member.doubt]
+    if len(clean) >= nnodes:
+        waiting = clean  # a node with a problem waits as a spare while others are free
     seats: dict[int, Member] = {}
     for member in waiting:
         wanted = member.node_rank_wanted

@@ -63,7 +63,7 @@ def _settle_once(draft: Draft) -> None:
 
 def _is_abandoned(draft: Draft) -> bool:
     standings = {member.standing for member in draft.gang.members.values()}
-    return Standing.LEFT in standings and Standing.PRESENT not in standings
+    return Standing.LEFT in standings and not standings & {Standing.PRESENT, Standing.CONDEMNED}
 
 
 def _finish(draft: Draft) -> bool:

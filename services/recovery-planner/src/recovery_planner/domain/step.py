@@ -22,11 +22,14 @@ from fault_contracts.lone_agent import AgentActedAlone
 from fault_contracts.payload import Reason
 from fault_contracts.preemption import PreemptionNoticed
 from fault_contracts.rank_faults import RanksFaulted
-from recovery_planner.domain import membership, preemption, verdict, worker_reports
+from recovery_planner.domain import membership, node_faults, preemption, verdict, worker_reports
 from recovery_planner.domain.checkpoint_history import CheckpointHistory
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.gang import Gang
 from recovery_planner.domain.membership import AgentLost
+from recovery_planner.domain.node_faults import NodeFaultCleared, NodeFaultSeen
+from recovery_planner.domain.node_fit import NOTHING_KNOWN, Fits
+from recovery_planner.domain.node_fitness import NodeStandingSeen, weigh
 from recovery_planner.domain.policy import Policy
 from recovery_planner.domain.rank_labels import RanksLabelled, ranks_labelled
 from recovery_planner.domain.settle import settle
@@ -54,6 +57,9 @@ Event = (
     | PreemptionNoticed
     | AgentActedAlone
     | CheckpointReported
+    | NodeFaultSeen
+    | NodeFaultCleared
+    | NodeStandingSeen
     | DeadlineExpired
 )
 
@@ -82,7 +88,14 @@ def new_gang(report: AgentReported, *, now: datetime) -> Gang:
 
 
 def step(
-    gang: Gang, event: Event, *, now: datetime, policy: Policy, history: CheckpointHistory, cause_id: str = ""
+    gang: Gang,
+    event: Event,
+    *,
+    now: datetime,
+    policy: Policy,
+    history: CheckpointHistory,
+    cause_id: str = "",
+    fits: Fits = NOTHING_KNOWN,
 ) -> Step:
     """Decide. Idempotent: an event that was handled before changes nothing but may be explained again.
 
@@ -93,11 +106,26 @@ def step(
         policy: limits.
         history: confirmed checkpoints of the job, read only when a plan is made.
         cause_id: id of the message that brought the event.
+        fits: standings of nodes, read when a member comes or its node's standing changed.
 
     Raises:
         IllegalMove: a defect: a decision asked for a move that the table does not have. Nothing was changed.
     """
-    draft = Draft(gang, now=now, policy=policy, history=history, cause_id=cause_id)
+    draft = Draft(gang, now=now, policy=policy, history=history, cause_id=cause_id, fits=fits)
+    _take(draft, event)
+    if isinstance(event, AgentReported | AgentHeartbeat | WorkersStopped | NodeStandingSeen):
+        weigh(draft, event.node_id)  # whoever comes, or comes back, is as good as its node
+    settle(draft)
+    return Step(
+        gang=draft.gang,
+        reasons=tuple(draft.reasons),
+        durable=draft.durable and draft.gang != gang,
+        ignored=draft.ignored,
+    )
+
+
+def _take(draft: Draft, event: Event) -> None:
+    """Write down what the event says."""
     match event:
         case AgentReported():
             membership.agent_reported(draft, event)
@@ -129,12 +157,9 @@ def step(
             preemption.preemption_noticed(draft, event)
         case AgentActedAlone():
             worker_reports.acted_alone(draft, event)
-        case CheckpointReported() | DeadlineExpired():
+        case NodeFaultSeen():
+            node_faults.node_fault_seen(draft, event)
+        case NodeFaultCleared():
+            node_faults.node_fault_cleared(draft, event)
+        case NodeStandingSeen() | CheckpointReported() | DeadlineExpired():
             pass  # what follows is read from the history and the record
-    settle(draft)
-    return Step(
-        gang=draft.gang,
-        reasons=tuple(draft.reasons),
-        durable=draft.durable and draft.gang != gang,
-        ignored=draft.ignored,
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fault_contracts.faults import Action, FaultClassified
 from fault_contracts.recovery import JobOutcome
+from recovery_planner.domain.culprit import blame_late
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.ending import end_job
 from recovery_planner.domain.gang import Phase, Verdict
@@ -67,6 +68,8 @@ def fault_classified(draft: Draft, message: FaultClassified) -> None:
         draft.change_incident(verdict=new)
         return
     if gang.incident is None or new.topology_version != gang.incident.fault_version:
+        if gang.is_live and blame_late(draft, new):
+            return
         draft.ignore("verdict.stale", f"{new.cause}: about version {new.topology_version}, which is over", new.fault_id)
         return
     if gang.incident.verdict is not None and gang.incident.verdict.fault_id == new.fault_id:
@@ -77,6 +80,8 @@ def fault_classified(draft: Draft, message: FaultClassified) -> None:
         return
     draft.change_incident(verdict=new)
     draft.explain("verdict.taken", f"{new.cause} ({new.attribution}) asks for {new.action}", new.fault_id)
+    if gang.phase is Phase.STARTING:
+        blame_late(draft, new)
     if gang.phase is Phase.STARTING and new.action is Action.DONT_RETRY_NOTIFY_USER:
         # It came after the deadline and the gang is starting again, but what is the user's fault is not retried.
         reason = draft.explain("verdict.late_user", f"a late verdict says that it cannot help to retry: {new.cause}")
