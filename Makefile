@@ -117,6 +117,10 @@ bench-recovery: setup ## from a fault to the next step of all ranks: torchrun, P
 bench-bus: setup ## publish, consume, ask, key-value store and outbox against a real nats-server, fsync on
 	@$(BIN)/python tools/bench_bus.py
 
+.PHONY: bench-kmsg
+bench-kmsg: setup ## how fast the kernel log is read: quiet lines, storms
+	@$(BIN)/python tools/bench_kmsg.py --out .bench/kmsg.json
+
 .PHONY: bench-in-process
 bench-in-process: setup ## restart in place: raise and kill in a re-executable job, beside the floor and a plain job
 	@$(BIN)/python tools/bench_in_process.py
