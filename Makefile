@@ -117,6 +117,10 @@ bench-recovery: setup ## from a fault to the next step of all ranks: torchrun, P
 bench-bus: setup ## publish, consume, ask, key-value store and outbox against a real nats-server, fsync on
 	@$(BIN)/python tools/bench_bus.py
 
+.PHONY: bench-kmsg
+bench-kmsg: setup ## how fast the kernel log is read: quiet lines, storms
+	@$(BIN)/python tools/bench_kmsg.py --out .bench/kmsg.json
+
 .PHONY: bench-in-process
 bench-in-process: setup ## restart in place: raise and kill in a re-executable job, beside the floor and a plain job
 	@$(BIN)/python tools/bench_in_process.py
@@ -125,6 +129,10 @@ bench-in-process: setup ## restart in place: raise and kill in a re-executable j
 bench-agent: setup ## how fast an agent reads the output of its ranks, and what a step heartbeat costs
 	@$(BIN)/python tools/bench_agent.py --out .bench/agent.json
 	@$(BIN)/python tools/bench_steps.py --out .bench/steps.json
+
+.PHONY: bench-health
+bench-health: setup ## signals a second through health-ingest, with a storm of 29 lines; ARGS=--help
+	@$(BIN)/python tools/bench_ingest.py $(ARGS)
 
 .PHONY: up
 up: setup ## start a developer's stack: nats-server, Valkey and the services, data in .phalanx

@@ -28,11 +28,10 @@ TEST_FUNCTION_LINES_MAX = 100
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "base", "manager", "core"}
 VAGUE_WORDS = {"utils", "util", "helpers", "helper", "misc"}
 ROOMS = {"domain", "application", "adapters", "settings.py", "main.py", "__init__.py", "py.typed"}
+DATA_FOLDERS = {"health_ingest": {"policies"}}
+"""Rules as data (YAML), which adapters read and operators may replace."""
 SECOND_MAINS = {"node_agent": {"host_main.py"}}
 """A service with two roles has a main for each."""
-
-DATA = {"health_ingest": {"policies"}}
-"""Tables that are read, not code."""
 
 # People in examples are called alice, bob, user, or by one letter.
 MACHINE_PATH = re.compile(r"(?<![\w.*~-])/(?:root|work|Users/[A-Z]\w+|home/(?!alice\b|bob\b|user\b|[a-z]/)[a-z]\w*)/")
@@ -136,7 +135,7 @@ def test_services_have_the_six_rooms() -> None:
         findings += [found(folder, 1, f"room {room} is missing") for room in sorted(ROOMS - present)]
         findings += [
             found(folder / extra, 1, "a seventh room")
-            for extra in sorted(present - ROOMS - SECOND_MAINS.get(package, set()) - DATA.get(package, set()))
+            for extra in sorted(present - ROOMS - SECOND_MAINS.get(package, set()) - DATA_FOLDERS.get(package, set()))
         ]
     assert_none(findings)
 

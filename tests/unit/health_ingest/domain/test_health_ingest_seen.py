@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from fault_contracts.health import Component
 from fault_contracts.payload import Health
-from health_ingest.domain.seen import SEEN_MAX, Distinct, Same, Seen, remember, times_seen
+from health_ingest.domain.seen import SEEN_MAX, Distinct, Same, Seen, remember, seen_within, times_seen
 from health_ingest.domain.signal import Entity, Signal
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -61,7 +61,7 @@ def test_the_same_sm_is_needed_where_the_rule_asks_for_it() -> None:
 
 def test_a_storm_of_one_job_does_not_push_out_what_others_met() -> None:
     history = history_of(signal(job="a", ago_s=3_000), *(signal(job="b", ago_s=2_000 - n) for n in range(500)))
-    assert len(history) == 3
+    assert len(history) == 2
     assert times(history, signal(job="c")) == 3
 
 
@@ -71,6 +71,24 @@ def test_the_history_is_bounded() -> None:
     assert history[-1].job_id == "job-199"
 
 
-def test_any_counts_moments_not_copies() -> None:
+def test_several_lines_of_one_fault_are_one_burst() -> None:
     history = history_of(signal(ago_s=5), signal(ago_s=3))
-    assert times(history, signal(), distinct=Distinct.ANY) == 3
+    assert times(history, signal(), distinct=Distinct.ANY) == 1
+
+
+def test_bursts_are_counted_hours_apart() -> None:
+    bursts = [signal(ago_s=start - n) for start in (3_000, 2_000, 1_000) for n in range(100)]
+    assert times(history_of(*bursts), signal(), distinct=Distinct.ANY) == 4
+
+
+def test_a_signal_that_comes_late_changes_no_count() -> None:
+    history = history_of(signal(ago_s=1_000), signal(ago_s=1_100))
+    assert len(history) == 1
+    assert history[0].at == NOW - timedelta(seconds=1_000)
+
+
+def test_another_check_seen_lately() -> None:
+    history = history_of(signal(check="xid_63", ago_s=100))
+    assert seen_within(history, "xid_63", within_s=300, now=NOW)
+    assert not seen_within(history, "xid_63", within_s=50, now=NOW)
+    assert not seen_within(history, "xid_64", within_s=300, now=NOW)

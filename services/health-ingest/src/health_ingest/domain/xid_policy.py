@@ -15,9 +15,10 @@ from datetime import datetime
 from fault_contracts.faults import Action, Attribution
 from fault_contracts.payload import Health
 from health_ingest.domain.ruling import Clears, Ruling, Weight
-from health_ingest.domain.seen import Seen, times_seen
+from health_ingest.domain.seen import Seen, seen_within, times_seen
 from health_ingest.domain.signal import Signal
-from health_ingest.domain.xid_rows import Judgement, XidPolicy, XidRow
+from health_ingest.domain.xid_opinion import NVLINK5_CODES, Opinion, read_nvlink5, read_registers
+from health_ingest.domain.xid_rows import Judgement, SxidRow, XidPolicy, XidRow
 
 RECOVERY_CHECK = "gpu_recovery_action"
 """NVML field 230, and what Xid 154 says in the kernel log: the same word, from two witnesses."""
@@ -59,10 +60,13 @@ def weigh(
     found = _CHECK.fullmatch(check)
     assert found is not None, "not a check of the driver"
     code = int(found.group(2))
-    row = policy.xids.get(code) if found.group(1) == "xid" else None
+    if found.group(1) == "sxid":
+        switch_row = policy.sxids.get(code)
+        return _unknown_ruling(check) if switch_row is None else _sxid_ruling(signal, switch_row)
+    row = policy.xids.get(code)
     if row is None:
         return _unknown_ruling(check)
-    return _as_wished(_row_ruling(signal, row, history, now), driver_wish, policy)
+    return _as_wished(_row_ruling(signal, row, history, now, policy), driver_wish, policy)
 
 
 def clearing(signal: Signal, policy: XidPolicy) -> Clearing | None:
@@ -81,26 +85,71 @@ def clearing(signal: Signal, policy: XidPolicy) -> Clearing | None:
     return Clearing(fault_class=fault_class, sentence=f"Xid {row.code} ({row.name}) ends Xid {row.cancels}")
 
 
-def _row_ruling(signal: Signal, row: XidRow, history: Sequence[Seen], now: datetime) -> Ruling:
-    judgement, rule_id, sentence = row.judgement, f"xid.{row.code}", f"Xid {row.code} ({row.name}): {row.meaning}"
-    for repeat in row.repeats:
+def _row_ruling(signal: Signal, row: XidRow, history: Sequence[Seen], now: datetime, policy: XidPolicy) -> Ruling:
+    rule_id = f"xid.{row.code}"
+    opinion = Opinion(judgement=row.judgement, rule_id=rule_id, sentence=f"Xid {row.code} ({row.name}): {row.meaning}")
+    if row.bits:
+        opinion = read_registers(signal.attributes, row.bits, opinion)
+    if row.code in NVLINK5_CODES:
+        opinion = read_nvlink5(row.code, signal.attributes, policy.nvlink5, opinion)
+    for detail in row.details:
+        if signal.attributes.get(detail.attribute) == detail.equals:
+            opinion = Opinion(
+                judgement=detail.becomes, rule_id=f"{rule_id}.{detail.attribute}", sentence=detail.sentence
+            )
+    for companion in row.companions:
+        if seen_within(history, companion.check, within_s=companion.within_s, now=now):
+            opinion = Opinion(
+                judgement=companion.becomes, rule_id=f"{rule_id}.with_{companion.check}", sentence=companion.sentence
+            )
+    # A consequence of something else may repeat as often as it likes.
+    for repeat in () if opinion.judgement.sympathetic else row.repeats:
         times = times_seen(
             history, signal, within_s=repeat.within_s, distinct=repeat.distinct, same=repeat.same, now=now
         )
         if times >= repeat.count:
-            judgement, rule_id, sentence = repeat.becomes, f"xid.{row.code}.repeated", repeat.sentence
-    return Ruling(
-        weight=judgement.weight,
+            opinion = Opinion(judgement=repeat.becomes, rule_id=f"{rule_id}.repeated", sentence=repeat.sentence)
+    return _ruling(
+        opinion,
         fault_class=row.fault_class,
         clears=row.clears,
         window_s=row.window_s,
         quiet_s=row.quiet_s,
-        origin=judgement.origin,
-        action=judgement.action,
-        sympathetic=judgement.sympathetic,
-        rule_id=rule_id,
-        sentence=sentence,
-        source=row.source,
+        source=opinion.source or row.source,
+    )
+
+
+def _sxid_ruling(signal: Signal, row: SxidRow) -> Ruling:
+    """The driver's own word counts where it is graver than the table."""
+    judgement, sentence = row.judgement, f"SXid {row.code} ({row.name}): {row.kind.replace('_', ' ')}"
+    if judgement.weight is Weight.RECORD and signal.attributes.get("severity") == "fatal":
+        judgement = Judgement(weight=Weight.PROBLEM, origin=Attribution.UNKNOWN, action=Action.WAIT_OR_IGNORE)
+        sentence += "; the driver calls it fatal: no new work until that is understood"
+    opinion = Opinion(judgement=judgement, rule_id=f"sxid.{row.code}", sentence=sentence)
+    return _ruling(opinion, fault_class=f"sxid_{row.code}", clears=row.clears, quiet_s=row.quiet_s, source=row.source)
+
+
+def _ruling(
+    opinion: Opinion,
+    *,
+    fault_class: str,
+    clears: Clears,
+    window_s: float | None = None,
+    quiet_s: float | None = None,
+    source: str,
+) -> Ruling:
+    return Ruling(
+        weight=opinion.judgement.weight,
+        fault_class=fault_class,
+        clears=clears,
+        window_s=window_s,
+        quiet_s=quiet_s,
+        origin=opinion.judgement.origin,
+        action=opinion.judgement.action,
+        sympathetic=opinion.judgement.sympathetic,
+        rule_id=opinion.rule_id,
+        sentence=opinion.sentence,
+        source=source,
     )
 
 

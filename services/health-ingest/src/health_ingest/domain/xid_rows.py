@@ -34,6 +34,26 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Detail:
+    """What the line itself says changes the judgement."""
+
+    attribute: str
+    equals: str
+    becomes: Judgement
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Companion:
+    """Another check of the same device, seen shortly before, changes the judgement."""
+
+    check: str
+    within_s: float
+    becomes: Judgement
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BitRule:
     """Bits of one register of Xid 74 (counted from 1), and what they mean."""
 
@@ -58,6 +78,8 @@ class XidRow:
     cancels: int | None = None
     """The code whose end this one tells."""
     repeats: tuple[Repeat, ...] = ()
+    details: tuple[Detail, ...] = ()
+    companions: tuple[Companion, ...] = ()
     bits: tuple[BitRule, ...] = ()
     source: str
     why: str = ""

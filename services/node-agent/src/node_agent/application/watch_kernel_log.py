@@ -99,15 +99,17 @@ class KernelLogWatch:
                 emit(self._gap(batch.lost))
             forged = 0
             for record in batch.records:
-                fact = self._lines.read(record.text) if record.facility == KERNEL_FACILITY else None
                 if record.facility != KERNEL_FACILITY:
-                    # A reader of its own: what user space says must not become the address of the next true line.
+                    # A reader of its own: what a program says must not become the address of the next true line.
                     forged += KernelLines().read(record.text) is not None
-                elif isinstance(fact, GpuNamed):
-                    self._learn(fact)
+                    continue
+                fact = self._lines.read(record.text)
+                if isinstance(fact, KernelFinding):
+                    told = self._fold.take(fact, record, old=record.since_boot_us < batch.old_before_us)
+                    if told:
+                        await self._tell(told, emit)
                 elif fact is not None:
-                    old = record.since_boot_us < batch.old_before_us
-                    await self._tell(self._fold.take(fact, record, old=old), emit)
+                    self._learn(fact)
             if forged:
                 emit(self._forged(forged))
             if batch.drained:

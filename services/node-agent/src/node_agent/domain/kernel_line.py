@@ -9,7 +9,7 @@ from __future__ import annotations
 from node_agent.domain.bus_line import BUS_SHAPES, parse_nic
 from node_agent.domain.crash_line import CRASH_SHAPES
 from node_agent.domain.gpu_line import GpuLines
-from node_agent.domain.kernel_finding import LINE_CHARS_MAX, KernelFact
+from node_agent.domain.kernel_finding import LINE_CHARS_MAX, KernelFact, KernelFinding
 from node_agent.domain.line_shape import read_shapes
 from node_agent.domain.machine_line import MACHINE_SHAPES
 from node_agent.domain.oom_line import OomLines
@@ -29,18 +29,26 @@ NEEDLES = (
 _SHAPES = MACHINE_SHAPES + BUS_SHAPES + STORAGE_SHAPES + CRASH_SHAPES
 
 
+KNOWN_MAX = 256
+"""Lines kept with their findings, 100 KB: a storm repeats few (29 of 800,000 in NVSentinel#1120)."""
+
+
 class KernelLines:
-    """Reads lines in their order; keeps no more than the last address and the last OOM summary."""
+    """Reads lines in their order; keeps the last address, the last OOM summary, and findings of a storm."""
 
     def __init__(self) -> None:
+        self._known: dict[str, KernelFinding] = {}
         self._gpu = GpuLines()
         self._oom = OomLines()
 
     def read(self, line: str) -> KernelFact | None:
         """What a line says, or None. Characters over the limit are not looked at."""
+        known = self._known.get(line)
+        if known is not None:
+            return known
         line = line[:LINE_CHARS_MAX]
         if line.startswith("NVRM: "):
-            return parse_xid(line) if line.startswith(HEAD) else self._gpu.read(line)
+            return self._xid(line) if line.startswith(HEAD) else self._gpu.read(line)
         if line.startswith("nvidia-nvswitch"):
             return parse_sxid(line)
         if "oom-kill:" in line or "Killed process" in line:
@@ -48,4 +56,13 @@ class KernelLines:
         found = read_shapes(line, _SHAPES)
         if found is None and ("ink " in line or "Port module event" in line):
             return parse_nic(line)
+        return found
+
+    def _xid(self, line: str) -> KernelFinding | None:
+        """An Xid line says the same whatever came before it."""
+        found = parse_xid(line)
+        if found is not None:
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            self._known[line] = found
         return found

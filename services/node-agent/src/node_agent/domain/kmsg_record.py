@@ -32,13 +32,16 @@ def sequence_of(record: bytes) -> int | None:
 def parse_record(record: bytes) -> KmsgRecord | None:
     """The record, its text cut to the longest that is looked at; None for what is none."""
     head, mark, text = record.partition(b";")
-    fields = head.split(b",")
-    if not mark or len(fields) < 4 or len(head) > 128 or not all(field.isdigit() for field in fields[:3]):
+    fields = head.split(b",", 3)
+    if not mark or len(fields) < 4 or len(head) > 128:
+        return None
+    priority, sequence, since_boot_us, _ = fields
+    if not (priority.isdigit() and sequence.isdigit() and since_boot_us.isdigit()):
         return None
     return KmsgRecord(
-        facility=int(fields[0]) >> 3,
-        sequence=int(fields[1]),
-        since_boot_us=int(fields[2]),
+        facility=int(priority) >> 3,
+        sequence=int(sequence),
+        since_boot_us=int(since_boot_us),
         # The kernel writes what is not printable as \xNN, so this is ASCII; a file may hold anything.
         text=text[:LINE_CHARS_MAX].decode("utf-8", errors="replace"),
     )

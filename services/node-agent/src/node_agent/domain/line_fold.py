@@ -55,18 +55,20 @@ class LineFold:
         told = self.flush() if record.since_boot_us < self._newest_us - WINDOW_US else self.due(record.since_boot_us)
         self._newest_us = record.since_boot_us
         kind = _kind(finding, old=old)
+        window = self._windows.get(kind)
+        if window is not None and window.first is not None:
+            window.more += 1
+            return told
         line = FoldedLine(
             finding=finding, sequence=record.sequence, since_boot_us=record.since_boot_us, count=1, old=old
         )
-        window = self._windows.get(kind)
-        if window is None:
-            if len(self._windows) >= self._kinds_max:
-                told += self._close(next(iter(self._windows)))
-            self._windows[kind] = _Window(record.since_boot_us)
-            return [*told, line]
-        window.first = window.first or line
-        window.more += 1
-        return told
+        if window is not None:
+            window.first, window.more = line, 1
+            return told
+        if len(self._windows) >= self._kinds_max:
+            told += self._close(next(iter(self._windows)))
+        self._windows[kind] = _Window(record.since_boot_us)
+        return [*told, line]
 
     def due(self, now_us: int) -> list[FoldedLine]:
         """What windows that are over have counted. Only when all lines up to `now_us` were read."""

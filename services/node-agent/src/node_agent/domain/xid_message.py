@@ -75,6 +75,11 @@ def _ecc(message: str) -> tuple[dict[str, str], str]:
     return _named(found), "/".join(parts)
 
 
+def _remap(message: str) -> tuple[dict[str, str], str]:
+    """The driver writes one code for a remap that could not be recorded and for one that failed."""
+    return ({"row_remap_failure": "true"}, "") if "remapping failure" in message.lower() else ({}, "")
+
+
 def _nvlink(message: str) -> tuple[dict[str, str], str]:
     found = _NVLINK.search(message)
     if found is None:
@@ -128,6 +133,7 @@ _READERS: dict[int, Callable[[str], tuple[dict[str, str], str]]] = {
     31: _mmu_fault,
     45: _channel_removed,
     48: _ecc,
+    64: _remap,
     74: _nvlink,
     94: _containment,
     95: _containment,
