@@ -10,6 +10,7 @@ import typer
 
 from phalanx_cli.commands.demo import demo
 from phalanx_cli.commands.dlq import dlq
+from phalanx_cli.commands.hardware import hardware
 from phalanx_cli.commands.job import job
 from phalanx_cli.commands.node import node, nodes
 from phalanx_cli.stack import developer
@@ -42,6 +43,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(dlq)
 app.command()(job)
+app.add_typer(hardware)
 app.command()(node)
 app.command()(nodes)
 
