@@ -16,6 +16,7 @@ from fault_contracts.step_times import StepTimesReported
 from health_ingest.adapters.check_policy_yaml import load_check_policy
 from health_ingest.adapters.kv_conditions import KvConditions
 from health_ingest.adapters.redis_windows import RedisWindows
+from health_ingest.adapters.xid_policy_yaml import load_xid_policy
 from health_ingest.application.advance_condition import AdvanceCondition
 from health_ingest.application.condition_index import ConditionIndex
 from health_ingest.application.end_by_reset import EndByReset
@@ -26,7 +27,6 @@ from health_ingest.application.sweep_conditions import SweepConditions
 from health_ingest.application.watch_peers import WatchPeers
 from health_ingest.application.watch_stragglers import WatchStragglers
 from health_ingest.domain.rulebook import Rulebook
-from health_ingest.domain.xid_rows import XidPolicy
 from health_ingest.settings import HealthIngestSettings
 from service_kit.deadlines import Deadlines
 from service_kit.failpoints import Failpoints
@@ -89,11 +89,13 @@ async def wire_signals(
     failpoints: Failpoints,
 ) -> None:
     """What may come in masses is taken in by the batch, from a durable that replicas share."""
-    policy = service.settings.policy()
+    policy, checks = service.settings.policy(), load_check_policy(service.settings.check_policy)
     batches = IngestBatch(
         advance=advance,
         resets=EndByReset(advance=advance, index=index, clock=service.clock, policy=policy),
-        rulebook=Rulebook(limits=policy, checks=load_check_policy(service.settings.check_policy), driver=XidPolicy()),
+        rulebook=Rulebook(
+            limits=policy, checks=load_check_policy(service.settings.check_policy), driver=load_xid_policy()
+        ),
         index=index,
         heard=heard,
         clock=service.clock,

@@ -71,7 +71,7 @@ class Rulebook:
     def told_apart(self, check: str) -> int:
         """How many equal signals of a batch are judged one by one; what is beyond changes no judgement."""
         if is_driver_check(check):
-            return 3
+            return 1  # its repeats are counted by bursts, and equal signals are of one
         row = self._row(check)
         return REPEATS_MAX if row is not None and row.repeats is not None else 1
 
