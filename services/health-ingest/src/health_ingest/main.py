@@ -93,9 +93,7 @@ async def wire_signals(
     batches = IngestBatch(
         advance=advance,
         resets=EndByReset(advance=advance, index=index, clock=service.clock, policy=policy),
-        rulebook=Rulebook(
-            limits=policy, checks=load_check_policy(service.settings.check_policy), driver=load_xid_policy()
-        ),
+        rulebook=Rulebook(limits=policy, checks=checks, driver=load_xid_policy()),
         index=index,
         heard=heard,
         clock=service.clock,

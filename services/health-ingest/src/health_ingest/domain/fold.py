@@ -70,8 +70,8 @@ def fold(
 def gathered(signals: Sequence[Weighed], rulebook: Rulebook) -> list[Weighed]:
     """The same signals, with the many equal ones of a storm made one that counts for all of them.
 
-    Equal: bad, of one burst, and no different in anything else that a policy looks at. The first ones stay apart, for repeats are counted;
-    the last one stands for the rest. Only between two signals that are not bad, which break a row.
+    Equal: bad, of one burst, and no different in anything else that a policy looks at. The first ones stay apart, for
+    repeats are counted; the last one stands for the rest. Only between two signals that are not bad: they break a row.
     """
     found: list[Weighed] = []
     alike: dict[object, list[Weighed]] = {}

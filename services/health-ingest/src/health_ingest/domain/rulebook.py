@@ -61,9 +61,9 @@ class Rulebook:
     def remembered(self, history: tuple[Seen, ...], raw: Signal) -> tuple[Seen, ...]:
         """The history with this bad signal, as far as the policy that judges it counts repeats."""
         check = raw.entity.check
-        if is_driver_check(check):
-            return remember(history, raw)
-        row = self._row(check)
+        row = None if is_driver_check(check) else self._row(check)
+        if is_driver_check(check) or (row is not None and row.repeats is None and row.fault_class):
+            return remember(history, raw)  # a class of several: one may change what another means
         if row is None or row.repeats is None:
             return history
         return (*history, seen_of(raw))[-REPEATS_MAX:]
