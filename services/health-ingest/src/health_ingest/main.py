@@ -19,6 +19,7 @@ from health_ingest.adapters.kv_conditions import KvConditions
 from health_ingest.adapters.kv_ledger import KvLedger
 from health_ingest.adapters.kv_nodes import KvNodes
 from health_ingest.adapters.redis_windows import RedisWindows
+from health_ingest.adapters.xid_policy_yaml import load_xid_policy
 from health_ingest.application.advance_condition import AdvanceCondition
 from health_ingest.application.condition_index import ConditionIndex
 from health_ingest.application.end_by_reset import EndByReset
@@ -31,7 +32,6 @@ from health_ingest.application.take_foreign import TakeForeign
 from health_ingest.application.watch_peers import WatchPeers
 from health_ingest.application.watch_stragglers import WatchStragglers
 from health_ingest.domain.rulebook import Rulebook
-from health_ingest.domain.xid_rows import XidPolicy
 from health_ingest.settings import HealthIngestSettings
 from service_kit.deadlines import Deadlines
 from service_kit.errors import PermanentError
@@ -97,11 +97,11 @@ async def wire_signals(
     failpoints: Failpoints,
 ) -> None:
     """What may come in masses is taken in by the batch, from a durable that replicas share."""
-    policy = service.settings.policy()
+    policy, checks = service.settings.policy(), load_check_policy(service.settings.check_policy)
     batches = IngestBatch(
         advance=advance,
         resets=EndByReset(advance=advance, index=index, clock=service.clock, policy=policy),
-        rulebook=Rulebook(limits=policy, checks=load_check_policy(service.settings.check_policy), driver=XidPolicy()),
+        rulebook=Rulebook(limits=policy, checks=checks, driver=load_xid_policy()),
         index=index,
         heard=heard,
         clock=service.clock,

@@ -18,6 +18,8 @@ from service_kit.errors import PermanentError
 FILE_BYTES_MAX = 1_000_000
 BUILT_IN = "policies/checks.yaml"
 FOREVER = "forever"
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's where it is built in: it reads ten times as fast, and the service waits for this at its start."""
 _FIELDS = frozenset(CheckRow.__dataclass_fields__)
 _SECONDS_MAX = 30 * 86_400.0
 
@@ -49,7 +51,7 @@ def parse_rows(text: str, name: str) -> tuple[CheckRow, ...]:
     Raises:
         ValueError: file, line and what is wrong there.
     """
-    loader = yaml.SafeLoader(text)
+    loader = _Loader(text)
     try:
         root = loader.get_single_node()
         if root is None:

@@ -12,6 +12,7 @@ from health_ingest.domain.condition import Condition, Effect, Step, unchanged
 from health_ingest.domain.observe import SEQUENCE, observe
 from health_ingest.domain.policy import ConditionPolicy
 from health_ingest.domain.rulebook import Rulebook, Weighed
+from health_ingest.domain.seen import BURST_GAP_S
 from health_ingest.domain.signal import Signal
 
 
@@ -69,8 +70,8 @@ def fold(
 def gathered(signals: Sequence[Weighed], rulebook: Rulebook) -> list[Weighed]:
     """The same signals, with the many equal ones of a storm made one that counts for all of them.
 
-    Equal: bad, and no different in anything that a policy looks at. The first ones stay apart, for repeats are counted;
-    the last one stands for the rest. Only between two signals that are not bad, which break a row.
+    Equal: bad, of one burst, and no different in anything else that a policy looks at. The first ones stay apart, for
+    repeats are counted; the last one stands for the rest. Only between two signals that are not bad: they break a row.
     """
     found: list[Weighed] = []
     alike: dict[object, list[Weighed]] = {}
@@ -98,4 +99,5 @@ def _flush(alike: dict[object, list[Weighed]], found: list[Weighed], rulebook: R
 
 def _what(raw: Signal) -> object:
     said = tuple((key, value) for key, value in raw.attributes.items() if key != SEQUENCE)
-    return (raw.entity.check, raw.old, raw.boot_id, raw.job_id, said)
+    burst = int(raw.observed_at.timestamp() // BURST_GAP_S)
+    return (raw.entity.check, raw.old, raw.boot_id, raw.job_id, burst, said)

@@ -61,9 +61,9 @@ class Rulebook:
     def remembered(self, history: tuple[Seen, ...], raw: Signal) -> tuple[Seen, ...]:
         """The history with this bad signal, as far as the policy that judges it counts repeats."""
         check = raw.entity.check
-        if is_driver_check(check):
-            return remember(history, raw)
-        row = self._row(check)
+        row = None if is_driver_check(check) else self._row(check)
+        if is_driver_check(check) or (row is not None and row.repeats is None and row.fault_class):
+            return remember(history, raw)  # a class of several: one may change what another means
         if row is None or row.repeats is None:
             return history
         return (*history, seen_of(raw))[-REPEATS_MAX:]
@@ -71,7 +71,7 @@ class Rulebook:
     def told_apart(self, check: str) -> int:
         """How many equal signals of a batch are judged one by one; what is beyond changes no judgement."""
         if is_driver_check(check):
-            return 3
+            return 1  # its repeats are counted by bursts, and equal signals are of one
         row = self._row(check)
         return REPEATS_MAX if row is not None and row.repeats is not None else 1
 
