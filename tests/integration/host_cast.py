@@ -29,6 +29,8 @@ class Machine:
         self.sys, self.proc, self.data = folder / "sys", folder / "proc", folder / "data"
         self.disk = folder / "disk"
         self.disk.mkdir(parents=True)
+        self.kmsg = folder / "kmsg"
+        self.kmsg.touch()
         for path, text in {
             "sys/kernel/random/boot_id": "7d0c2a5e-0000-4000-8000-000000000001",
             "uptime": "4242.0 1.0",
@@ -46,6 +48,12 @@ class Machine:
         self._write(self.port / "phys_state", "5: LinkUp" if up else "2: Polling")
         self._write(self.port / "state", "4: ACTIVE" if up else "1: DOWN")
 
+    def log(self, number: int) -> None:
+        """The kernel says that one more GPU fell off the bus; each line is about another."""
+        text = f"NVRM: Xid (PCI:{number:04x}:3b:00): 79, GPU has fallen off the bus."
+        with self.kmsg.open("a", encoding="ascii") as file:
+            file.write(f"3,{number},{number * 1_000},-;{text}\n")
+
     def _write(self, path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         half = path.with_name(f"{path.name}.partial")
@@ -62,9 +70,10 @@ def host_process(machine: Machine, *, url: str, cluster: str, node_id: str = "n1
         "PHALANX_PROC_ROOT": str(machine.proc),
         "PHALANX_DISK_FREE_MIN": "0",
         "PHALANX_NVML": "off",
+        "PHALANX_KMSG": "none",
         **env,
     }
-    flags = ["--node-id", node_id, "--data-dir", str(machine.data), "--disks", str(machine.disk), "--kmsg", "none"]
+    flags = ["--node-id", node_id, "--data-dir", str(machine.data), "--disks", str(machine.disk)]
     argv = ["-m", "phalanx_cli.main", "host", *flags, "--sweep", "0.5", "--network-interval", "0.1"]
     return AgentProcess(argv, cwd=machine.disk, env=surroundings)
 

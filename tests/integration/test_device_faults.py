@@ -1,6 +1,9 @@
 """A device fails under a running gang: real planner, judge and ledger on a real nats-server, scripted agents."""
 
 import asyncio
+import json
+import os
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TypeVar
@@ -13,7 +16,7 @@ from fault_contracts.agent import JobSpec
 from fault_contracts.commands import StartWorkers, StopWorkers
 from fault_contracts.envelope import seal
 from fault_contracts.faults import Action, Attribution, FaultClassified
-from fault_contracts.health import Component, ConditionRaised, DeviceEvidence, Tier
+from fault_contracts.health import Component, ConditionCleared, ConditionRaised, DeviceEvidence, Tier
 from fault_contracts.payload import Payload
 from fault_contracts.recovery import IncidentOpened, NodeFaulted, RecoveryPlanned
 from phalanx_cli.stack.nats_server import NatsServer
@@ -103,8 +106,11 @@ def xid_79(node: str, now: object) -> ConditionRaised:
 
 
 @pytest.mark.asyncio
-async def test_xid_79_is_judged_as_hardware_and_the_spare_takes_over(cast: tuple[list[ScriptedAgent], Ear]) -> None:
+async def test_xid_79_is_judged_as_hardware_and_the_spare_takes_over(
+    cast: tuple[list[ScriptedAgent], Ear], nats_server: NatsServer, unique_name: str
+) -> None:
     made, ear = cast
+    url = nats_server.url
     for agent in made:
         await agent.join()
     first = made[0]
@@ -124,3 +130,55 @@ async def test_xid_79_is_judged_as_hardware_and_the_spare_takes_over(cast: tuple
     assert [(move.node_id, move.node_rank) for move in planned.moves] == [("s", 1)]
     assert planned.attribution is Attribution.HARDWARE
     assert await first.until(StartWorkers, 2, LIMIT_S)
+    await it_is_listed_and_held_back_until_a_person_and_the_host_say_otherwise(first, made[1], url, unique_name)
+
+
+async def it_is_listed_and_held_back_until_a_person_and_the_host_say_otherwise(
+    first: ScriptedAgent, faulty: ScriptedAgent, url: str, cluster: str
+) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while True:
+            code, listed = await hardware(url, cluster, "list", "--json")
+            if code == 0 and listed and json.loads(listed)["hold"] == "quarantined":
+                break
+            await asyncio.sleep(0.2)
+    entry = json.loads(listed)
+    assert (entry["device_id"], entry["node_id"], entry["strikes_total"]) == ("GPU-b1", "b", 1), (
+        "the condition and its verdict are one strike"
+    )
+    await said_of(first, "b", "GPU-b1")
+    now = first.clock.now()
+    over = ConditionCleared(condition_id="cond-79", node_id="b", check="xid_79", reason="new GPU", cleared_at=now)
+    await first.bus.publish(seal(over, source="/test", cause_id="cond-79", time=now))
+    await said_of(first, "b", "GPU-b1 is in quarantine")
+    code, text = await hardware(url, cluster, "release", "GPU-b1", "--reason", "reseated", "--by", "alice")
+    assert code == 0, text
+    assert "probation" in text
+    await said_of(first, "b", "spare")
+    code, text = await hardware(url, cluster, "show", "GPU-none")
+    assert (code, text) == (1, "phalanx hardware: GPU-none is not in the ledger: nothing is held against it\n")
+
+
+async def said_of(agent: ScriptedAgent, node: str, words: str) -> None:
+    """The planner's answer to a question of admission, once it has these words in it."""
+    question = json.dumps({"node_id": node, "spec": SPEC.model_dump(mode="json")}).encode()
+    said = b""
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            while words not in said.decode():
+                said = await agent.bus.ask(what="admission", key=agent.job_id, body=question, timeout_s=5.0) or b""
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise AssertionError(f"{words!r} never came; last: {said!r}") from None
+    assert json.loads(said)["admitted"] is True
+
+
+async def hardware(url: str, cluster: str, *words: str) -> tuple[int, str]:
+    """Exit code and output of `phalanx hardware ...` as a person runs it."""
+    env = {**os.environ, "NATS_URL": url, "PHALANX_CLUSTER": cluster}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "phalanx_cli.main", "hardware", *words,
+        env=env, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    out, _ = await process.communicate()
+    return process.returncode or 0, out.decode()

@@ -1,5 +1,6 @@
 """`phalanx host` as a process on a real bus: what it tells, what `phalanx node` shows, and what survives kills."""
 
+import asyncio
 import json
 import os
 import signal
@@ -7,9 +8,9 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from host_cast import Machine, Told, host_process, node_row, phalanx, told_on
+from host_cast import LIMIT_S, Machine, Told, host_process, node_row, phalanx, told_on
 
-from fault_contracts.health import SignalsObserved
+from fault_contracts.health import SignalObserved, SignalsObserved
 from fault_contracts.inventory import InventoryReported
 from fault_contracts.payload import Health
 from phalanx_cli.stack.nats_server import NatsServer
@@ -130,5 +131,47 @@ async def test_what_a_killed_host_role_had_seen_is_told_by_its_next_life(
             host.signal(signal.SIGTERM)
             assert await host.exit_code() == 0
         await nothing_doubled_or_lost(told, 2)
+    finally:
+        await told.connection.close()
+
+
+async def test_lines_of_the_kernel_log_are_told_once_whatever_is_killed(
+    tmp_path: Path, fresh_nats: NatsServer, unique_name: str
+) -> None:
+    machine, url = Machine(tmp_path), fresh_nats.url
+    told = await told_on(url, unique_name)
+
+    async def numbers() -> list[int]:
+        signals = await told.all(SignalObserved)
+        return sorted(int(one.attributes["seq"]) for one in signals if one.check == "xid_79")
+
+    async def until_told(wanted: set[int]) -> None:
+        async with asyncio.timeout(LIMIT_S):
+            while True:
+                if wanted <= set(await numbers()):
+                    return
+                await asyncio.sleep(0.1)
+
+    try:
+        async with host_process(machine, url=url, cluster=unique_name, PHALANX_KMSG=str(machine.kmsg)) as host:
+            await told.until(lambda sweep: sweep.whole)
+            for number in range(1, 21):
+                machine.log(number)
+            await until_told(set(range(1, 21)))
+            fresh_nats.kill()
+            for number in range(21, 41):
+                machine.log(number)
+            await host.wait_line("outbox_waits")
+            os.kill(host.pid, signal.SIGKILL)
+            await host.exit_code()
+        for number in range(41, 61):
+            machine.log(number)
+        fresh_nats.start()
+        async with host_process(machine, url=url, cluster=unique_name, PHALANX_KMSG=str(machine.kmsg)) as host:
+            machine.log(61)
+            await until_told(set(range(1, 62)))
+            host.signal(signal.SIGTERM)
+            assert await host.exit_code() == 0
+        assert await numbers() == list(range(1, 62))
     finally:
         await told.connection.close()

@@ -16,6 +16,10 @@ def main() -> int:
         from node_agent.host_main import main as host
 
         return int(host(arguments[1:]))
+    if arguments[:1] == ["validate"]:
+        from node_agent.adapters.validation_program import main as validate
+
+        return validate(arguments[1:])
     from phalanx_cli.commands.app import app
 
     app(prog_name="phalanx")

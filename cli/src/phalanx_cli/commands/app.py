@@ -10,8 +10,10 @@ import typer
 
 from phalanx_cli.commands.demo import demo
 from phalanx_cli.commands.dlq import dlq
+from phalanx_cli.commands.hardware import hardware
 from phalanx_cli.commands.job import job
 from phalanx_cli.commands.node import node, nodes
+from phalanx_cli.commands.node_action import node_action
 from phalanx_cli.stack import developer
 
 EPILOG = """\
@@ -42,8 +44,10 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(dlq)
 app.command()(job)
+app.add_typer(hardware)
 app.command()(node)
 app.command()(nodes)
+app.command("node-action")(node_action)
 
 DataDir = Annotated[Path, typer.Option(help="Folder of servers, states and logs.")]
 
@@ -69,6 +73,14 @@ def run(context: typer.Context) -> None:
     from phalanx_cli.commands.run import run as run_job
 
     raise typer.Exit(run_job(context.args))
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
+def validate(context: typer.Context) -> None:
+    """Gate before work: is this machine, or gang, fit for a job? (`phalanx validate --help`)."""
+    from node_agent.adapters.validation_program import main as run_validation
+
+    raise typer.Exit(run_validation(context.args))
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)

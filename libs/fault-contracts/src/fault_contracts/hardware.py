@@ -74,6 +74,8 @@ class LedgerEntry(Payload):
     until: At | None = None
     """End of the quarantine or the probation; None: until somebody releases it."""
     evidence_ids: tuple[str, ...] = Field(default=(), max_length=EVIDENCE_KEPT)
+    version: int = Field(default=0, ge=0)
+    """Grows with each change."""
 
 
 class HardwareChange(StrEnum):

@@ -15,11 +15,14 @@ from fault_contracts.registry import Bucket
 from fault_contracts.step_times import StepTimesReported
 from health_ingest.adapters.check_policy_yaml import load_check_policy
 from health_ingest.adapters.kv_conditions import KvConditions
+from health_ingest.adapters.kv_ledger import KvLedger
+from health_ingest.adapters.kv_nodes import KvNodes
 from health_ingest.adapters.redis_windows import RedisWindows
 from health_ingest.adapters.xid_policy_yaml import load_xid_policy
 from health_ingest.application.advance_condition import AdvanceCondition
 from health_ingest.application.condition_index import ConditionIndex
 from health_ingest.application.end_by_reset import EndByReset
+from health_ingest.application.hold_hardware import assemble
 from health_ingest.application.ingest_batch import BATCH_MAX, IngestBatch
 from health_ingest.application.ingest_signal import IngestSignal
 from health_ingest.application.nodes_heard import NodesHeard
@@ -78,6 +81,7 @@ async def wire(service: Service[HealthIngestSettings]) -> None:
     service.spawn(sweep.rescan_forever(), name="rescan conditions")
     service.spawn(stragglers.forever(), name="watch stragglers")
     await watch_peers(service)
+    await hold_hardware(service, failpoints)
 
 
 async def wire_signals(
@@ -136,6 +140,24 @@ async def watch_peers(service: Service[HealthIngestSettings]) -> None:
     service.own(await service.bus.listen(messages=jobs, handler=watch.heard_of_jobs))
     service.own(await service.bus.listen(messages=[MeasuresReported], handler=watch.heard, share=f"{NAME}-peers"))
     service.spawn(watch.forever(), name="watch peers")
+
+
+async def hold_hardware(service: Service[HealthIngestSettings], failpoints: Failpoints) -> None:
+    """Keep the bad-hardware ledger and the standing of nodes, and answer whoever asks."""
+    settings = service.settings
+    hardware = assemble(
+        bus=service.bus,
+        clock=service.clock,
+        ledger=KvLedger(service.key_value(Bucket.QUARANTINE)),
+        nodes=KvNodes(service.key_value(Bucket.NODES)),
+        policy=settings.ledger_policy(),
+        failpoints=failpoints,
+        rescan_s=settings.rescan_s,
+    )
+    for subscription in await hardware.start():
+        service.own(subscription)
+    service.spawn(hardware.ledger.run(), name="dates of the ledger")
+    service.spawn(hardware.ledger.rescan_forever(), name="rescan ledger")
 
 
 def main() -> int:

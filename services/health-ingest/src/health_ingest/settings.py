@@ -7,6 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
+from health_ingest.domain.ledger import LedgerPolicy
 from health_ingest.domain.peer_report import PeerPolicy
 from health_ingest.domain.peer_window import WindowPolicy
 from health_ingest.domain.policy import ConditionPolicy
@@ -70,6 +71,14 @@ class HealthIngestSettings(BusSettings):
     ] = 3
     """[PHALANX_PEER_SWEEPS] Sweeps (30 s) out of the newest, two more than these, in which a device must stand out to
     be named; so many ordinary ones in a row end it."""
+    strike_half_life_s: Annotated[
+        float, Field(validation_alias=AliasChoices("PHALANX_STRIKE_HALF_LIFE", "strike_half_life_s"))
+    ] = 1_209_600.0
+    """[PHALANX_STRIKE_HALF_LIFE] Seconds after which a strike against a device counts half: 14 days, our own policy."""
+    strikes_max: Annotated[float, Field(validation_alias=AliasChoices("PHALANX_STRIKES_MAX", "strikes_max"))] = 2.5
+    """[PHALANX_STRIKES_MAX] A device whose decayed strikes reach it goes into quarantine: three within a week."""
+    probation_s: Annotated[float, Field(validation_alias=AliasChoices("PHALANX_PROBATION", "probation_s"))] = 604_800.0
+    """[PHALANX_PROBATION] Seconds after a quarantine in which one strike is enough for the next: a week."""
     failpoint: Annotated[str, Field(validation_alias=AliasChoices("PHALANX_FAILPOINT", "failpoint"))] = ""
     """[PHALANX_FAILPOINT] For tests: `name:n` kills this process the n-th time it gets there. Empty: never."""
 
@@ -77,6 +86,7 @@ class HealthIngestSettings(BusSettings):
     def _usable(self) -> Self:
         self.policy()
         self.straggler_policy()
+        self.ledger_policy()
         self.peer_policy()
         Failpoints(self.failpoint)
         return self
@@ -90,6 +100,12 @@ class HealthIngestSettings(BusSettings):
             sample_age_s_max=self.sample_age_s_max,
             forget_after_s=self.forget_after_s,
             node_silent_s=self.node_silent_s,
+        )
+
+    def ledger_policy(self) -> LedgerPolicy:
+        """When a device is taken out of use."""
+        return LedgerPolicy(
+            half_life_s=self.strike_half_life_s, strikes_max=self.strikes_max, probation_s=self.probation_s
         )
 
     def straggler_policy(self) -> StragglerPolicy:

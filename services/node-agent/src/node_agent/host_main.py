@@ -13,12 +13,17 @@ from collections.abc import Sequence
 from functools import partial
 
 from fault_contracts.envelope import derived_id
+from fault_contracts.node_actions import OrderNodeAction
 from node_agent.adapters import machine
+from node_agent.adapters.action_journal import SqliteActionJournal
+from node_agent.adapters.device_holders import ProcHolders
+from node_agent.adapters.gpu_watch_gate import GpuWatchGate
 from node_agent.adapters.host_flags import host_environment
 from node_agent.adapters.host_folder import HostFolder, take_host_folder
 from node_agent.adapters.kmsg_source import kmsg_source
 from node_agent.adapters.machine_collector import MachineCollector
 from node_agent.adapters.network_collector import NetworkCollector
+from node_agent.adapters.node_actor_setup import Acting, node_actor, validation_command
 from node_agent.adapters.nvml_sources import nvml_sources
 from node_agent.adapters.overheard import Overheard
 from node_agent.application.answer_host_health import HostHealthAnswer
@@ -93,7 +98,8 @@ async def wire(service: Service[HostSettings]) -> None:
     identity = _identity(settings, node_id, service.clock)
     directory = Directory()
     outbox = Outbox(folder.outbox)
-    collectors, sources = watchers(settings, directory, clock)
+    gate = GpuWatchGate()
+    collectors, sources = gate.wrap(*watchers(settings, directory, clock), prefix="nvml")
     life = HostLife(
         identity,
         HostReports(identity, outbox, clock),
@@ -104,6 +110,20 @@ async def wire(service: Service[HostSettings]) -> None:
         policy=HostPolicy(sweep_s=settings.sweep_s, whole_s=settings.whole_s),
         driver_version=partial(machine.nvidia_driver_version, settings.proc_root),
     )
+    journal = SqliteActionJournal(folder.journal)
+    actor = node_actor(
+        settings.options(),
+        identity,
+        life,
+        gate,
+        directory,
+        outbox,
+        journal,
+        ProcHolders(proc_root=settings.proc_root, dev_root=settings.dev_root),
+        validate=validation_command(
+            node_id, nats_url=settings.nats_url, cluster=settings.cluster, data_dir=settings.data_dir.absolute()
+        ),
+    )
     folder.write_card(_card(settings, identity))
     answer = HostHealthAnswer(life, clock, uptime_s=partial(machine.uptime_s, settings.proc_root))
     service.own(await service.bus.answer(what="host_health", key=node_id, reply=answer.reply))
@@ -111,6 +131,11 @@ async def wire(service: Service[HostSettings]) -> None:
     watching = Watching(life, outbox, service.bus, folder)
     service.own(watching)
     service.spawn(watching.failed(), name="watch the machine")
+    await actor.settle()
+    acting = Acting(actor, journal, service.bus, catch_up_s=settings.catch_up_s)
+    service.own(acting)
+    service.spawn(acting.failed(), name="look for orders")
+    service.own(await service.bus.listen(messages=[OrderNodeAction], handler=actor.on_delivery, key=node_id))
     measures = MeasuresReports(identity, service.bus, clock, life.board.whole, sweep_s=settings.sweep_s)
     service.spawn(measures.run(), name="tell measures")
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, field_validator
 
+from fault_contracts.node_actions import NodeAction
+from node_agent.application.act_on_node import ActionPolicy
+from node_agent.application.node_action_options import (
+    NodeActionOptions,
+    read_allowed,
+    read_commands,
+    read_quiesce,
+)
+from node_agent.application.reset_gpu import ResetLimits
 from service_kit.settings import BusSettings
 
 
@@ -40,8 +50,94 @@ class NvmlUse(StrEnum):
     OFF = "off"
 
 
-class HostSettings(BusSettings):
-    """BusSettings and what the host role watches. Each has a flag of `phalanx host`."""
+class NodeActionSettings(BusSettings):
+    """What may be done to this machine when it is ordered, and with which commands (docs/node-actions.md)."""
+
+    actions: Annotated[str, Field(validation_alias=AliasChoices("PHALANX_NODE_ACTIONS", "actions"))] = "validate"
+    """[PHALANX_NODE_ACTIONS] What may be ordered, separated by commas: validate, reset_gpu, reboot, drain; none. A dry
+    run is always answered. Only what harms nothing is permitted unless the operator says more."""
+    reset_command: Annotated[str, Field(validation_alias=AliasChoices("PHALANX_RESET_COMMAND", "reset_command"))] = (
+        "nvidia-smi --gpu-reset -i {pci}.0"
+    )
+    """[PHALANX_RESET_COMMAND] Resets one GPU; {pci} {uuid} {index} {minor} {node} are put in. Run without a shell."""
+    reboot_command: Annotated[str, Field(validation_alias=AliasChoices("PHALANX_REBOOT_COMMAND", "reboot_command"))] = (
+        "systemctl reboot"
+    )
+    """[PHALANX_REBOOT_COMMAND] Reboots the machine."""
+    drain_command: Annotated[str, Field(validation_alias=AliasChoices("PHALANX_DRAIN_COMMAND", "drain_command"))] = ""
+    """[PHALANX_DRAIN_COMMAND] Takes the machine out of service; empty: drain is refused."""
+    validate_flags: Annotated[str, Field(validation_alias=AliasChoices("PHALANX_VALIDATE_FLAGS", "validate_flags"))] = (
+        ""
+    )
+    """[PHALANX_VALIDATE_FLAGS] Flags of `phalanx validate` for validations by order, e.g. `--gpus 8 --nics 8`."""
+    quiesce: Annotated[str, Field(validation_alias=AliasChoices("PHALANX_QUIESCE", "quiesce"))] = ""
+    """[PHALANX_QUIESCE] Services that hold GPUs and are stopped for a reset: a JSON list of objects with `stop`,
+    `start` and `processes` (names in /proc/PID/comm)."""
+    validate_limit_s: Annotated[
+        float, Field(validation_alias=AliasChoices("PHALANX_VALIDATE_LIMIT", "validate_limit_s"), gt=0, le=86_400)
+    ] = 900.0
+    """[PHALANX_VALIDATE_LIMIT] Seconds for a validation by order: two fresh rounds take a minute or two, and eight GPUs
+    with their pairs another few."""
+    command_limit_s: Annotated[
+        float, Field(validation_alias=AliasChoices("PHALANX_ACTION_LIMIT", "command_limit_s"), gt=0, le=86_400)
+    ] = 120.0
+    """[PHALANX_ACTION_LIMIT] Seconds for each command of an action; then it is killed and the action has failed."""
+    verify_limit_s: Annotated[
+        float, Field(validation_alias=AliasChoices("PHALANX_VERIFY_LIMIT", "verify_limit_s"), gt=0, le=3_600)
+    ] = 90.0
+    """[PHALANX_VERIFY_LIMIT] Seconds for fresh looks at a GPU after its reset: three sweeps."""
+    reboot_limit_s: Annotated[
+        float, Field(validation_alias=AliasChoices("PHALANX_REBOOT_LIMIT", "reboot_limit_s"), gt=0, le=86_400)
+    ] = 300.0
+    """[PHALANX_REBOOT_LIMIT] Seconds after which a machine that is still up did not reboot. systemd gives services 90 s
+    to stop."""
+    catch_up_s: Annotated[
+        float, Field(validation_alias=AliasChoices("PHALANX_ORDER_CATCH_UP", "catch_up_s"), gt=0, le=600)
+    ] = 15.0
+    """[PHALANX_ORDER_CATCH_UP] Seconds between two looks at the newest stored order; a lost push costs this much."""
+    dev_root: Annotated[Path, Field(validation_alias=AliasChoices("PHALANX_DEV_ROOT", "dev_root"))] = Path("/dev")
+    """[PHALANX_DEV_ROOT] Where the files of devices are; another folder in tests."""
+
+    def options(self) -> NodeActionOptions:
+        """The same as values."""
+        commands = {
+            NodeAction.RESET_GPU: self.reset_command,
+            NodeAction.REBOOT: self.reboot_command,
+            NodeAction.DRAIN: self.drain_command,
+        }
+        return NodeActionOptions(
+            policy=ActionPolicy(
+                allowed=read_allowed(self.actions),
+                validate_s=self.validate_limit_s,
+                command_s=self.command_limit_s,
+                reboot_s=self.reboot_limit_s,
+            ),
+            commands=read_commands(commands, self.quiesce),
+            validate_flags=tuple(shlex.split(self.validate_flags)),
+            reset=ResetLimits(command_s=self.command_limit_s, verify_s=self.verify_limit_s),
+        )
+
+    @field_validator("actions")
+    @classmethod
+    def _known_actions(cls, text: str) -> str:
+        read_allowed(text)
+        return text
+
+    @field_validator("reset_command", "reboot_command", "drain_command", "validate_flags")
+    @classmethod
+    def _words(cls, text: str) -> str:
+        shlex.split(text)
+        return text
+
+    @field_validator("quiesce")
+    @classmethod
+    def _known_services(cls, text: str) -> str:
+        read_quiesce(text)
+        return text
+
+
+class HostSettings(NodeActionSettings):
+    """BusSettings, what may be done to the machine, and what the host role watches (this has a flag each)."""
 
     node_id: Annotated[str, Field(validation_alias=AliasChoices("PHALANX_NODE_ID", "node_id"), max_length=256)] = ""
     """[PHALANX_NODE_ID] Name of this machine; default: the host's name, as for `phalanx run`. The two must be equal:

@@ -1,0 +1,152 @@
+"""`phalanx node-action` against a real host role on a real bus: done, shown, refused, failed, and nobody there."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_process import AgentProcess
+
+from phalanx_cli.stack.nats_server import NatsServer
+from service_kit.jetstream.connection import connect
+from service_kit.jetstream.streams import ensure_streams
+from service_kit.settings import BusSettings
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+UUID = "GPU-11111111-2222-3333-4444-555555555555"
+PREAMBLE = f"6,1,1000000,-;NVRM: GPU at PCI:0000:3b:00: {UUID}\n"
+READY = "host_watches"
+
+
+class Place:
+    """One machine with a GPU of which only the kernel log tells, and what was set for its host role."""
+
+    def __init__(self, tmp_path: Path, url: str, cluster: str) -> None:
+        self.path = tmp_path
+        self.proc = tmp_path / "proc"
+        information = self.proc / "driver/nvidia/gpus/0000:3b:00.0/information"
+        information.parent.mkdir(parents=True)
+        information.write_text("Device Minor: \t 3\n")
+        (tmp_path / "dev").mkdir()
+        (tmp_path / "dev/nvidia3").touch()
+        (tmp_path / "kmsg").write_text(PREAMBLE)
+        self.env = {
+            "NATS_URL": url,
+            "PHALANX_CLUSTER": cluster,
+            "PHALANX_NODE_ID": "node-a",
+            "PHALANX_DATA_DIR": str(tmp_path / "data"),
+            "PHALANX_KMSG": str(tmp_path / "kmsg"),
+            "PHALANX_NVML": "off",
+            "PHALANX_PROC_ROOT": str(self.proc),
+            "PHALANX_DEV_ROOT": str(tmp_path / "dev"),
+            "PHALANX_NODE_ACTIONS": "validate,reset_gpu,drain",
+            "PHALANX_RESET_COMMAND": f"sh -c 'echo reset {{pci}} >> {tmp_path}/resets'",
+            "PHALANX_DRAIN_COMMAND": "sleep 1000",
+            "PHALANX_VALIDATE_FLAGS": "--device cpu --matmul-size 32 --memory-mb 1 --device-time 0 --gpus 0",
+            "PHALANX_VERIFY_LIMIT": "1",
+            "PHALANX_LOG_FORMAT": "json",
+        }
+
+    def host(self) -> AgentProcess:
+        return AgentProcess(["-m", "node_agent.host_main"], cwd=self.path, env=self.env)
+
+    def order(self, *flags: str, node: str = "node-a") -> AgentProcess:
+        command = ["-m", "phalanx_cli.main", "node-action", node, *flags]
+        env = {name: self.env[name] for name in ("NATS_URL", "PHALANX_CLUSTER")}
+        return AgentProcess(command, cwd=self.path, env=env)
+
+    async def ordered(self, *flags: str, node: str = "node-a") -> tuple[int, str]:
+        async with self.order(*flags, node=node) as process:
+            return await process.exit_code(timeout_s=200), process.text
+
+
+@pytest.fixture
+def place(tmp_path: Path, nats_server: NatsServer, unique_name: str) -> Place:
+    settings = BusSettings(nats_url=nats_server.url, cluster=unique_name)
+
+    async def prepare() -> None:
+        connection = await connect(settings, name="test")
+        await ensure_streams(connection, settings)
+        await connection.close()
+
+    asyncio.run(prepare())
+    return Place(tmp_path, nats_server.url, unique_name)
+
+
+@pytest.fixture
+def holder(place: Place) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has the GPU's device file open, where the host role looks."""
+    program = "import sys, time; f = open(sys.argv[1]); print('open', flush=True); time.sleep(1000)"
+    process = subprocess.Popen([sys.executable, "-c", program, str(place.path / "dev/nvidia3")], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"open\n"
+    (place.proc / str(process.pid)).symlink_to(f"/proc/{process.pid}")
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.asyncio
+async def test_a_gpu_is_reset_only_when_nobody_holds_it(place: Place, holder: Any) -> None:
+    resets = place.path / "resets"
+    async with place.host() as host:
+        await host.wait_line(READY)
+        code, text = await place.ordered("reset-gpu", "--gpu", UUID, "--dry-run")
+        assert code == 0, text
+        assert "echo reset 0000:3b:00" in text
+        code, text = await place.ordered("reset-gpu", "--gpu", UUID)
+        assert code == 4, text
+        assert f"(pid {holder.pid})" in text
+        assert not resets.exists()
+        holder.kill()
+        holder.wait()
+        # NVML is off here, so nobody can look at the GPU afterwards: that is said, and is no success.
+        code, text = await place.ordered("reset-gpu", "--gpu", UUID, "--by", "alice", "--reason", "a drill")
+        assert code == 1, text
+        assert "is not verified" in text
+        assert resets.read_text() == "reset 0000:3b:00\n"
+
+
+@pytest.mark.asyncio
+async def test_refusals_say_why(place: Place) -> None:
+    async with place.host() as host:
+        await host.wait_line(READY)
+        code, text = await place.ordered("reboot")
+        assert code == 4, text
+        assert "PHALANX_NODE_ACTIONS" in text or "not on this machine" in text
+        code, text = await place.ordered("reset-gpu", "--gpu", "GPU-of-nobody")
+        assert code == 4, text
+        assert UUID in text
+    code, text = await place.ordered("validate", node="node-nobody")
+    assert code == 3, text
+    assert "nothing was ordered" in text
+
+
+@pytest.mark.asyncio
+async def test_a_validation_by_order_reports_what_it_found(place: Place) -> None:
+    async with place.host() as host:
+        await host.wait_line(READY)
+        code, text = await place.ordered("validate", "--json")
+    # No ledger is kept here: that cannot be told, so the node is not validated; its device is good.
+    assert code == 1, text
+    assert "validation.unknown_check" in text
+    assert "matmul_float32" in text
+    assert "ledger" in text
+
+
+@pytest.mark.asyncio
+async def test_an_agent_killed_in_the_middle_tells_it_when_it_is_back(place: Place) -> None:
+    async with place.host() as host:
+        await host.wait_line(READY)
+        async with place.order("drain") as ordering:
+            await host.wait_line("command_begins")
+            os.kill(host.pid, 9)
+            await host.exit_code()
+            async with place.host() as again:
+                await again.wait_line(READY)
+                assert await ordering.exit_code() == 1, ordering.text
+                assert "how far it came is unknown" in ordering.text
