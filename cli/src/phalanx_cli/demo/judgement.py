@@ -185,7 +185,7 @@ def _wrong_suspect(injection: Injection, incident: IncidentStory, verdict: Fault
 def _wrong_hardware(
     injection: Injection, story: JobStory, incident: IncidentStory, verdict: FaultClassified | None
 ) -> list[str]:
-    """A sick GPU is blamed by its uuid, struck in the ledger, and its node has lost its work; nobody else's is moved."""
+    """A sick GPU is blamed by its uuid and struck in the ledger, and its node has lost its work; no other has."""
     moves = [row for plan in incident.plans for row in plan.moves]
     standing = story.standings.get(injection.node_id)
     if not TRUTHS[injection.fault].moved:

@@ -116,11 +116,13 @@ async def until_training(stage: Stage, job: Job) -> None:
     """
     story = job.story
     watched = () if job.hosts is None else job.names
+
+    def ready() -> bool:
+        there = story.watched.issuperset(watched) and all(name in story.nodes for name in job.names)
+        return (story.training and there) or gone(job)
+
     await stage.watch.until(
-        lambda: (
-            (story.training and story.watched.issuperset(watched) and all(name in story.nodes for name in job.names))
-            or gone(job)
-        ),
+        ready,
         "the first step of all ranks",
         limit_s=START_LIMIT_S,
     )

@@ -43,6 +43,7 @@ from service_kit.ports import Bus, Clock
 NAME = "node-agent-host"
 DRAIN_S = 3.0
 """How long the end waits for the bus to take the last events; what is left goes out in the next life."""
+QUICK_LOOK_S = NvmlLimits().interval_s
 NOT_READ = "none"
 """In the place of the kernel log's path: it is not read."""
 FAKE_STATE_VARIABLE = "PHALANX_FAKE_NVML_STATE"
