@@ -113,6 +113,10 @@ demo: setup ## train on two nodes and a spare, break it in many ways, watch it r
 bench-recovery: setup ## from a fault to the next step of all ranks: torchrun, Phalanx, in place, floor; ARGS="--all", --help
 	@$(BIN)/python tools/bench_recovery.py $(ARGS)
 
+.PHONY: gpu-probe
+gpu-probe: setup ## one look at the real GPUs of this machine with every collector, saved as JSON; OUT=gpu-probe.json
+	@$(BIN)/python tools/gpu_probe.py --out $${OUT:-gpu-probe.json} $(ARGS)
+
 .PHONY: bench-bus
 bench-bus: setup ## publish, consume, ask, key-value store and outbox against a real nats-server, fsync on
 	@$(BIN)/python tools/bench_bus.py

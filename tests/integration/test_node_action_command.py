@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from agent_process import AgentProcess
 
+from phalanx_cli.drill.fake_library import STATE_VARIABLE, NoCompiler, build
 from phalanx_cli.stack.nats_server import NatsServer
 from service_kit.jetstream.connection import connect
 from service_kit.jetstream.streams import ensure_streams
@@ -150,3 +151,27 @@ async def test_an_agent_killed_in_the_middle_tells_it_when_it_is_back(place: Pla
                 await again.wait_line(READY)
                 assert await ordering.exit_code() == 1, ordering.text
                 assert "how far it came is unknown" in ordering.text
+
+
+@pytest.mark.asyncio
+async def test_a_reset_is_done_when_fresh_looks_at_the_gpu_are_good(place: Place) -> None:
+    """With the real NVML bindings on the fake driver library: the agent lets go, looks again, and says so."""
+    try:
+        library = build(place.path)
+    except NoCompiler as error:
+        pytest.skip(str(error))
+    gpu = "GPU-00000000-0000-4000-8000-000000000000"
+    place.env |= {
+        "PHALANX_NVML": "on",
+        "PHALANX_NVML_LIBRARY": str(library),
+        STATE_VARIABLE: str(place.path / "state"),
+        "PHALANX_SWEEP": "1",
+        "PHALANX_VERIFY_LIMIT": "150",
+        "PHALANX_RESET_COMMAND": f"sh -c 'echo {{uuid}} {{minor}} >> {place.path}/resets'",
+    }
+    async with place.host() as host:
+        await host.wait_line(READY)
+        code, text = await place.ordered("reset-gpu", "--gpu", gpu)
+    assert code == 0, text
+    assert "fresh looks find nothing bad" in text
+    assert (place.path / "resets").read_text() == f"{gpu} 0\n"

@@ -45,9 +45,9 @@ def test_commands_lie_in_the_republished_stream_and_carry_a_fence() -> None:
     assert commands
     for spec in commands:
         assert spec.stream is Stream.CONTROL
-        # A machine has no gang: an order to one is fenced by its boot and by the life of its agent.
+        # A machine has no generation: its orders are fenced by the boot and the agent's life that were meant.
         fence = {"fence", "job_id"} if spec.context == "gang" else {"boot_id", "instance_id"}
-        assert {"operation_id", "expires_at", *fence} <= spec.model.model_fields.keys()
+        assert fence | {"operation_id", "expires_at"} <= spec.model.model_fields.keys()
 
 
 def test_the_epoch_lies_beside_the_commands_it_fences() -> None:

@@ -11,6 +11,8 @@ import typer
 from phalanx_cli.commands.demo import demo
 from phalanx_cli.commands.dlq import dlq
 from phalanx_cli.commands.hardware import hardware
+from phalanx_cli.commands.inject import EPILOG as INJECT_EPILOG
+from phalanx_cli.commands.inject import inject
 from phalanx_cli.commands.job import job
 from phalanx_cli.commands.node import node, nodes
 from phalanx_cli.commands.node_action import node_action
@@ -44,6 +46,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(dlq)
 app.command()(job)
+app.command(epilog=INJECT_EPILOG)(inject)
 app.add_typer(hardware)
 app.command()(node)
 app.command()(nodes)

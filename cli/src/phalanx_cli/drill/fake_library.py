@@ -1,4 +1,7 @@
-"""Builds our own libnvidia-ml.so.1 (fake_nvml.c), on demand, for tests and drills on machines without a GPU."""
+"""Builds our own libnvidia-ml.so.1 (fake_nvml.c), on demand, for tests and drills on machines without a GPU.
+
+`python -m phalanx_cli.drill.fake_library FOLDER` builds it there and prints its path.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from importlib import resources
@@ -84,3 +88,20 @@ def environment(library: Path, state: Path, inherited: Mapping[str, str] | None 
     env = dict(os.environ if inherited is None else inherited)
     folders = [str(library.parent), *(folder for folder in env.get("LD_LIBRARY_PATH", "").split(":") if folder)]
     return {**env, "LD_LIBRARY_PATH": ":".join(folders), STATE_VARIABLE: str(state)}
+
+
+def main(arguments: list[str]) -> int:
+    """Build it for a shell; returns the exit code."""
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python -m phalanx_cli.drill.fake_library FOLDER\n")
+        return 2
+    try:
+        sys.stdout.write(f"{build(Path(arguments[0]).absolute())}\n")
+    except (NoCompiler, BuildFailed, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

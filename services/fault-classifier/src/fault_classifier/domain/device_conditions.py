@@ -44,10 +44,11 @@ GPU_MEMORY = Family(
 )
 """48 double bit ECC, 63/64 row remapping, 92 high rate of single bit errors, 94/95 contained and uncontained, 140."""
 NVLINK = Family(
-    xids=frozenset({74, *range(144, 151)}), prefixes=("nvlink", "nvswitch", "sxid_", "fabric", "gpu_fabric")
+    xids=frozenset({74, *range(144, 151)}),
+    prefixes=("nvlink", "gpu_nvlink", "nvswitch", "sxid_", "fabric", "gpu_fabric"),
 )
 """74 NVLink error, 144 to 150 NVLink 5."""
-GPU_THERMAL = Family(prefixes=("gpu_temperature", "gpu_thermal", "gpu_slowdown", "gpu_power"))
+GPU_THERMAL = Family(prefixes=("gpu_temperature", "gpu_thermal", "gpu_slowdown"))
 NIC = Family(prefixes=("nic_",))
 
 
