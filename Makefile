@@ -135,8 +135,9 @@ bench-agent: setup ## how fast an agent reads the output of its ranks, and what 
 	@$(BIN)/python tools/bench_steps.py --out .bench/steps.json
 
 .PHONY: bench-health
-bench-health: setup ## what a host role costs its machine: memory and CPU with 8 fake GPUs
+bench-health: setup ## a host role's memory and CPU with 8 fake GPUs; signals a second through health-ingest
 	@$(BIN)/python tools/bench_host.py --out .bench/host.json
+	@$(BIN)/python tools/bench_ingest.py
 
 .PHONY: up
 up: setup ## start a developer's stack: nats-server, Valkey and the services, data in .phalanx

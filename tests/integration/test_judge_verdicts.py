@@ -221,6 +221,7 @@ async def test_only_victims_wait_for_the_deadline_and_a_lost_node_is_the_cause_w
     assert desk.verdicts[-1].correlationid == "incident-alone"
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.asyncio
 async def test_kills_at_every_step_of_both_services_lose_no_verdict_and_double_none(
     services: Services, desk: Desk

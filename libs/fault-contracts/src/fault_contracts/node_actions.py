@@ -60,6 +60,8 @@ class NodeActionReported(Payload):
     operation_id: Name
     action: NodeAction
     outcome: ActionOutcome
+    gpu_uuid: str = Field(default="", max_length=256)
+    """Which GPU, for what is done to one: what a reset ends is ended for it alone."""
     reason: Reason
     commands: tuple[str, ...] = Field(default=(), max_length=64)
     """What was run, or would be."""

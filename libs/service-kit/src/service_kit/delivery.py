@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
 from fault_contracts.dead_letter import DeadLettered
 from fault_contracts.envelope import Envelope, EnvelopeError, open_envelope, seal
-from fault_contracts.payload import LONG_TEXT_MAX, SHORT_TEXT_MAX
+from fault_contracts.payload import LONG_TEXT_MAX, SHORT_TEXT_MAX, Payload
+from fault_contracts.registry import spec_of_type
 from fault_contracts.subjects import Kind, Subject, SubjectError, parse_subject
 from service_kit.errors import CompareAndSetLost, ContractViolation, PermanentError, TransientError
 
@@ -75,7 +77,7 @@ def decode(raw: bytes, subject: str) -> Envelope[Any]:
     Raises:
         EnvelopeError: undecodable, or on a foreign subject.
     """
-    envelope = open_envelope(raw)
+    envelope = open_envelope(raw, _model_of(subject))
     try:
         came_on = parse_subject(subject)
         belongs_on = envelope.channel(came_on.cluster)
@@ -93,6 +95,18 @@ def decode(raw: bytes, subject: str) -> Envelope[Any]:
     if came_on != belongs_on:
         raise EnvelopeError(f"{envelope.type} of {envelope.subject[:80]!r} came on {subject[:200]}")
     return envelope
+
+
+@lru_cache(maxsize=16_384)
+def _model_of(subject: str) -> type[Payload] | None:
+    """What a subject carries; None: nothing that is registered."""
+    try:
+        parsed = parse_subject(subject)
+    except SubjectError:
+        return None
+    kind = Kind.CMD if parsed.kind is Kind.GO else parsed.kind
+    spec = spec_of_type(f"{kind}.{parsed.context}.{parsed.name}.v{parsed.version}")
+    return None if spec is None else spec.model
 
 
 def dead_letter(

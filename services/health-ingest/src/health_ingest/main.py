@@ -5,28 +5,37 @@ from __future__ import annotations
 import sys
 
 from fault_contracts.agent import WorkerExited
-from fault_contracts.health import SignalObserved
+from fault_contracts.health import ConditionRaised, SignalObserved, SignalsObserved
 from fault_contracts.measures import MeasuresReported
+from fault_contracts.node_actions import NodeActionReported
 from fault_contracts.payload import Payload
 from fault_contracts.rank_faults import RanksFaulted
 from fault_contracts.recovery import GangFormed, JobEnded
 from fault_contracts.registry import Bucket
 from fault_contracts.step_times import StepTimesReported
+from health_ingest.adapters.check_policy_yaml import load_check_policy
 from health_ingest.adapters.kv_conditions import KvConditions
 from health_ingest.adapters.kv_ledger import KvLedger
 from health_ingest.adapters.kv_nodes import KvNodes
 from health_ingest.adapters.redis_windows import RedisWindows
+from health_ingest.adapters.xid_policy_yaml import load_xid_policy
 from health_ingest.application.advance_condition import AdvanceCondition
+from health_ingest.application.condition_index import ConditionIndex
+from health_ingest.application.end_by_reset import EndByReset
 from health_ingest.application.hold_hardware import assemble
+from health_ingest.application.ingest_batch import BATCH_MAX, IngestBatch
 from health_ingest.application.ingest_signal import IngestSignal
+from health_ingest.application.nodes_heard import NodesHeard
 from health_ingest.application.sweep_conditions import SweepConditions
 from health_ingest.application.watch_peers import WatchPeers
 from health_ingest.application.watch_stragglers import WatchStragglers
+from health_ingest.domain.rulebook import Rulebook
 from health_ingest.settings import HealthIngestSettings
 from service_kit.deadlines import Deadlines
 from service_kit.failpoints import Failpoints
 from service_kit.lifecycle import Service, run_service
 from service_kit.logging import get_logger
+from service_kit.ports import Delivery
 
 NAME = "health-ingest"
 
@@ -38,8 +47,9 @@ async def wire(service: Service[HealthIngestSettings]) -> None:
     failpoints = Failpoints(settings.failpoint)
     records = KvConditions(service.key_value(Bucket.CONDITIONS))
     deadlines = Deadlines(clock)
+    index, heard = ConditionIndex(), NodesHeard()
     advance = AdvanceCondition(
-        records=records, bus=service.bus, clock=clock, deadlines=deadlines, failpoints=failpoints
+        records=records, bus=service.bus, clock=clock, deadlines=deadlines, failpoints=failpoints, index=index
     )
     ingest = IngestSignal(advance=advance, clock=clock, policy=policy, failpoints=failpoints)
     sweep = SweepConditions(
@@ -49,17 +59,20 @@ async def wire(service: Service[HealthIngestSettings]) -> None:
         clock=clock,
         policy=policy,
         rescan_s=settings.rescan_s,
+        index=index,
+        heard=heard,
     )
     stragglers = WatchStragglers(
         advance=advance, records=records, clock=clock, policy=settings.straggler_policy(), conditions=policy
     )
     # Deaths of ranks, and what is as grave, have consumers of their own: a storm of signals must not stand before them
     # in the queue. Reclaim: what a killed process had in hand is taken up by its next life at once, not 30 s later.
-    sources: dict[str, type[Payload]] = {"exits": WorkerExited, "rank-faults": RanksFaulted, "signals": SignalObserved}
+    sources: dict[str, type[Payload]] = {"exits": WorkerExited, "rank-faults": RanksFaulted}
     for name, message in sources.items():
         service.own(
             await service.bus.consume(durable=f"{NAME}-{name}", messages=[message], handler=ingest.handle, reclaim=True)
         )
+    await wire_signals(service, advance=advance, index=index, heard=heard, failpoints=failpoints)
     # Heard, not consumed: every replica needs the windows of all nodes, and an old window says nothing about now.
     service.own(await service.bus.listen(messages=[StepTimesReported, JobEnded], handler=stragglers.heard))
     # Here, because this service is the one that looks at what comes in.
@@ -69,6 +82,42 @@ async def wire(service: Service[HealthIngestSettings]) -> None:
     service.spawn(stragglers.forever(), name="watch stragglers")
     await watch_peers(service)
     await hold_hardware(service, failpoints)
+
+
+async def wire_signals(
+    service: Service[HealthIngestSettings],
+    *,
+    advance: AdvanceCondition,
+    index: ConditionIndex,
+    heard: NodesHeard,
+    failpoints: Failpoints,
+) -> None:
+    """What may come in masses is taken in by the batch, from a durable that replicas share."""
+    policy, checks = service.settings.policy(), load_check_policy(service.settings.check_policy)
+    batches = IngestBatch(
+        advance=advance,
+        resets=EndByReset(advance=advance, index=index, clock=service.clock, policy=policy),
+        rulebook=Rulebook(limits=policy, checks=checks, driver=load_xid_policy()),
+        index=index,
+        heard=heard,
+        clock=service.clock,
+        policy=policy,
+        failpoints=failpoints,
+    )
+    service.own(
+        await service.bus.consume_batches(
+            durable=f"{NAME}-signals",
+            messages=[SignalObserved, SignalsObserved, NodeActionReported],
+            handler=batches.handle,
+            batch_max=BATCH_MAX,
+            reclaim=True,
+        )
+    )
+
+    async def hear(delivery: Delivery) -> None:
+        index.heard(delivery.envelope.data)
+
+    service.own(await service.bus.listen(messages=[ConditionRaised], handler=hear))
 
 
 async def watch_peers(service: Service[HealthIngestSettings]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import AliasChoices, Field, model_validator
@@ -38,6 +39,15 @@ class HealthIngestSettings(BusSettings):
     )
     """[PHALANX_FORGET_AFTER] Seconds that a cleared condition is kept, so that late copies of its signals are known.
     Above the bus's redelivery limit of 150 s."""
+    node_silent_s: Annotated[float, Field(validation_alias=AliasChoices("PHALANX_NODE_SILENT", "node_silent_s"))] = (
+        1_500.0
+    )
+    """[PHALANX_NODE_SILENT] Seconds without a message after which a node is unknown: quiet on it clears nothing. Two
+    and a half of the host agents' whole reports (600 s)."""
+    check_policy: Annotated[
+        Path | None, Field(validation_alias=AliasChoices("PHALANX_CHECK_POLICY", "check_policy"))
+    ] = None
+    """[PHALANX_CHECK_POLICY] YAML file of rows that stand before the built-in ones (policies/checks.yaml)."""
     rescan_s: Annotated[float, Field(validation_alias=AliasChoices("PHALANX_RESCAN", "rescan_s"), ge=1, le=86_400)] = (
         300.0
     )
@@ -89,6 +99,7 @@ class HealthIngestSettings(BusSettings):
             good_samples_min=self.good_samples_min,
             sample_age_s_max=self.sample_age_s_max,
             forget_after_s=self.forget_after_s,
+            node_silent_s=self.node_silent_s,
         )
 
     def ledger_policy(self) -> LedgerPolicy:

@@ -2,96 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import pytest
+from ingest_stage import Stage, story
 
 from fault_contracts.agent import ExitStatus, WorkerExited
-from fault_contracts.envelope import seal
 from fault_contracts.health import Component, ConditionCleared, ConditionRaised, SignalObserved
-from fault_contracts.payload import Health, Payload
+from fault_contracts.payload import Health
 from fault_contracts.registry import Stream
-from health_ingest.adapters.kv_conditions import KvConditions, decode_record, encode_record
-from health_ingest.application.advance_condition import AdvanceCondition
-from health_ingest.application.ingest_signal import IngestSignal
+from health_ingest.adapters.kv_conditions import decode_record, encode_record
 from health_ingest.application.ports import Record
-from health_ingest.application.sweep_conditions import SweepConditions
-from health_ingest.domain.policy import ConditionPolicy
-from service_kit.deadlines import Deadlines
 from service_kit.errors import PermanentError
-from service_kit.failpoints import Failpoints
-from service_kit.testing.memory_broker import MemoryBroker, Trouble
-from service_kit.testing.memory_bus import MemoryBus
-from service_kit.testing.memory_key_value import MemoryKeyValue
-from service_kit.testing.virtual_clock import LoopClock, run_virtual
-
-
-class Stage:
-    """A broker, a store, and as many lives of health-ingest as the story needs."""
-
-    def __init__(self, *, seed: int = 0, trouble: Trouble | None = None) -> None:
-        self.clock = LoopClock()
-        self.broker = MemoryBroker(self.clock, seed=seed, trouble=trouble)
-        self.store = MemoryKeyValue()
-        self.desk = MemoryBus(self.broker, name="desk")
-        self.tasks: list[asyncio.Task[None]] = []
-
-    async def live(self, name: str = "ingest") -> MemoryBus:
-        """Start one life; its bus can be killed."""
-        bus = MemoryBus(self.broker, name=name)
-        policy = ConditionPolicy(tolerance_s=60)
-        records, deadlines, failpoints = KvConditions(self.store), Deadlines(self.clock), Failpoints()
-        advance = AdvanceCondition(
-            records=records, bus=bus, clock=self.clock, deadlines=deadlines, failpoints=failpoints
-        )
-        ingest = IngestSignal(advance=advance, clock=self.clock, policy=policy, failpoints=failpoints)
-        sweep = SweepConditions(
-            advance=advance, records=records, deadlines=deadlines, clock=self.clock, policy=policy, rescan_s=300
-        )
-        await bus.consume(durable="ingest", messages=[WorkerExited, SignalObserved], handler=ingest.handle)
-        self.tasks = [asyncio.create_task(sweep.run()), asyncio.create_task(sweep.rescan_forever())]
-        return bus
-
-    async def die(self, bus: MemoryBus) -> None:
-        bus.kill()
-        for task in self.tasks:
-            task.cancel()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
-
-    async def say(self, payload: Payload, cause: str) -> None:
-        """As an agent does: again and again until it is stored."""
-        envelope = seal(payload, source="/test", cause_id=cause, time=self.clock.now())
-        for _ in range(50):
-            try:
-                await self.desk.publish(envelope)
-            except Exception:  # noqa: BLE001 - the outbox repeats whatever happened
-                await self.clock.sleep(0.1)
-            else:
-                return
-        raise AssertionError("never stored")
-
-    def heard(self, kind: type[Payload]) -> list:
-        found = [each.envelope.data for each in self.broker.stored(Stream.HEALTH)]
-        return [each for each in found if isinstance(each, kind)]
-
-    async def pending(self) -> list:
-        entries = [await self.store.get(key) for key in await self.store.keys()]
-        return [owed for entry in entries if entry for owed in decode_record(entry.value, entry.revision).pending]
-
-
-def story(told: Callable[[Stage], Awaitable[None]], **stage: object) -> None:
-    async def main() -> None:
-        made = Stage(**stage)
-        try:
-            await told(made)
-        finally:
-            for task in made.tasks:
-                task.cancel()
-            await made.broker.close()
-
-    run_virtual(main())
+from service_kit.testing.memory_broker import Trouble
 
 
 def exited(stage: Stage, rank: int) -> WorkerExited:

@@ -10,7 +10,9 @@ import pytest
 
 from fault_contracts.health import Component, ConditionCleared, ConditionRaised
 from fault_contracts.payload import Health
-from health_ingest.domain.condition import SIGNAL_IDS_MAX, TRANSITIONS, Condition, Phase, Trigger, observe, pass_time
+from health_ingest.domain.condition import SIGNAL_IDS_MAX, TRANSITIONS, Condition, Phase, Trigger
+from health_ingest.domain.observe import observe
+from health_ingest.domain.pass_time import pass_time
 from health_ingest.domain.policy import ConditionPolicy
 from health_ingest.domain.signal import Entity, Signal
 

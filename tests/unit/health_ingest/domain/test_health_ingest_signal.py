@@ -10,7 +10,9 @@ from fault_contracts.agent import ExitStatus, OomKill, RestartAsked, WorkerError
 from fault_contracts.health import Component, ConditionCleared, ConditionRaised, SignalObserved, Tier
 from fault_contracts.payload import Health
 from fault_contracts.rank_faults import RanksFaulted, Suspect
-from health_ingest.domain.condition import Condition, Step, observe, pass_time
+from health_ingest.domain.condition import Condition, Step
+from health_ingest.domain.observe import observe
+from health_ingest.domain.pass_time import pass_time
 from health_ingest.domain.policy import ConditionPolicy
 from health_ingest.domain.signal import ending, from_observation, from_ranks_faulted, from_worker_exit
 

@@ -11,6 +11,9 @@ from nats.aio.client import Client
 from nats.errors import AuthorizationError
 from nats.errors import Error as NatsError
 
+_NAMES_KNOWN_MAX = 256
+"""Names of headers come again and again; a sender that makes up new ones must not fill the memory."""
+_names: dict[bytes, str] = {}
 _HANDLED_BY_ORIGINAL = ("stale connection", "permissions violation")
 
 
@@ -29,3 +32,20 @@ class PatientClient(Client):
         self._err = error
         await self._error_cb(error)
         await self._process_op_err(error)
+
+    @staticmethod
+    def _parse_header_lines(raw: bytes) -> dict[str, str]:
+        """As the original, which looks at every character of every name: a fifth of the cost of reading a message."""
+        found: dict[str, str] = {}
+        for line in raw.split(b"\r\n"):
+            if not line:
+                continue
+            name, _, value = line.partition(b":")
+            known = _names.get(name)
+            if known is None:
+                parsed = Client._parse_header_lines(raw)
+                if len(_names) + len(parsed) <= _NAMES_KNOWN_MAX:
+                    _names.update((each.encode(), each) for each in parsed)
+                return parsed
+            found[known] = value.strip().decode("utf-8", "replace")
+        return found

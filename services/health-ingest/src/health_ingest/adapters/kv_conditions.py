@@ -20,13 +20,12 @@ _CONDITION = TypeAdapter(Condition)
 
 def encode_record(record: Record) -> bytes:
     """The record as JSON."""
-    return json.dumps(
-        {
-            "v": RECORD_VERSION,
-            "condition": _CONDITION.dump_python(record.condition, mode="json"),
-            "pending": [envelope.to_bytes().decode() for envelope in record.pending],
-        }
-    ).encode()
+    pending = json.dumps([envelope.to_bytes().decode() for envelope in record.pending]).encode()
+    return b'{"v": %d, "condition": %b, "pending": %b}' % (
+        RECORD_VERSION,
+        _CONDITION.dump_json(record.condition),
+        pending,
+    )
 
 
 def decode_record(raw: bytes, revision: int) -> Record:

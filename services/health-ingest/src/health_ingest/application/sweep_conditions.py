@@ -5,9 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 from health_ingest.application.advance_condition import AdvanceCondition
+from health_ingest.application.condition_index import ConditionIndex
+from health_ingest.application.nodes_heard import NodesHeard
 from health_ingest.application.ports import ConditionRecords
-from health_ingest.domain.condition import Condition, Step, pass_time
+from health_ingest.domain.condition import Condition, Step
+from health_ingest.domain.pass_time import pass_time
 from health_ingest.domain.policy import ConditionPolicy
+from health_ingest.domain.reset import reset
 from service_kit.deadlines import Deadlines
 from service_kit.errors import PermanentError, TransientError
 from service_kit.logging import get_logger
@@ -31,7 +35,11 @@ class SweepConditions:
         clock: Clock,
         policy: ConditionPolicy,
         rescan_s: float,
+        index: ConditionIndex | None = None,
+        heard: NodesHeard | None = None,
     ) -> None:
+        self._index = index or ConditionIndex()
+        self._heard = heard or NodesHeard()
         self._advance = advance
         self._records = records
         self._deadlines = deadlines
@@ -62,6 +70,7 @@ class SweepConditions:
             except PermanentError as error:
                 # One record that cannot be read must not keep the others from being looked after.
                 _log.error("record_unreadable", key=key, error=str(error))
+        self._index.complete = True
 
     async def sweep(self, key: str) -> None:
         """Let time act on one record."""
@@ -74,4 +83,11 @@ class SweepConditions:
             _log.error("sweep_refused", key=key, error=str(error))
 
     def _decide(self, condition: Condition) -> Step:
-        return pass_time(condition, now=self._clock.now(), policy=self._policy)
+        booted = self._heard.boot(condition.entity.node_id)
+        if booted is not None:
+            # Another replica may have raised it after this one had ended what it knew of.
+            ended = reset(condition, booted, now=self._clock.now(), policy=self._policy)
+            if ended.effects:
+                return ended
+        heard_at = self._heard.at(condition.entity.node_id)
+        return pass_time(condition, now=self._clock.now(), policy=self._policy, heard_at=heard_at)

@@ -17,8 +17,9 @@ from fault_contracts.recovery import JobEnded
 from fault_contracts.step_times import STRAGGLER_CHECK, StepTimesReported
 from health_ingest.application.advance_condition import AdvanceCondition, Decide
 from health_ingest.application.ports import ConditionRecords
-from health_ingest.domain.condition import Condition, Phase, Step, observe
+from health_ingest.domain.condition import Condition, Phase, Step
 from health_ingest.domain.gang_pace import GangFinding, GangPace
+from health_ingest.domain.observe import observe
 from health_ingest.domain.policy import ConditionPolicy
 from health_ingest.domain.signal import Entity, Signal
 from health_ingest.domain.straggler import SlowKind, StragglerPolicy

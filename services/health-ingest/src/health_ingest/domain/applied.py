@@ -55,6 +55,10 @@ class Applied:
         return Applied(life=life, floor=floor, runs=joined) if len(joined) <= RUNS_MAX else None
 
 
+NOTHING_APPLIED = Applied()
+"""Of a record that is new."""
+
+
 def joined_runs(runs: Iterable[Run], *, above: int = 0) -> tuple[Run, ...]:
     """Sorted, with neighbours and overlaps joined, and without what is not above a floor."""
     found: list[Run] = []

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fault_contracts.step_times import STRAGGLER_CHECK
+from health_ingest.domain.ruling import Clears, Ruling, Weight
 from health_ingest.domain.signal import RANK_CHECKS
 
 WINDOW_S_MAX = 86_400.0
 """A day: whoever wants to tolerate a problem for longer wants to ignore the check."""
+KEEP_S = 7 * WINDOW_S_MAX
+"""A week. What was only recorded is looked at by people, who are away at week-ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,9 @@ class ConditionPolicy:
             they stay a problem however long they last, so that nothing acts on them.
         forget_after_s: a cleared condition, and that of an ended process, is kept this long, so that late copies of
             its signals are recognised.
+        keep_s: as `forget_after_s`, for what was only recorded, and for what a reset ended: an agent that starts anew
+            reads the kernel's log of the whole boot again, and must not raise it a second time.
+        node_silent_s: a node that was not heard for so long is unknown; quiet on it proves nothing.
     """
 
     tolerance_s: float = 60.0
@@ -35,6 +40,8 @@ class ConditionPolicy:
     at_once: frozenset[str] = RANK_CHECKS
     judged: frozenset[str] = frozenset({STRAGGLER_CHECK})
     forget_after_s: float = 3_600.0
+    keep_s: float = KEEP_S
+    node_silent_s: float = 1_500.0
 
     def __post_init__(self) -> None:
         """Refuse values that would make the machine wrong.
@@ -43,6 +50,7 @@ class ConditionPolicy:
             ValueError: with the name of the value.
         """
         windows = {"tolerance_s": self.tolerance_s, "sample_age_s_max": self.sample_age_s_max}
+        windows |= {"node_silent_s": self.node_silent_s}
         windows |= {f"tolerance_s_by_check[{check}]": value for check, value in self.tolerance_s_by_check.items()}
         for name, value in windows.items():
             if not 0 < value <= WINDOW_S_MAX:
@@ -59,10 +67,19 @@ class ConditionPolicy:
         if both:
             raise ValueError(f"{sorted(both)} never become failures; a tolerance window for them is a mistake")
 
-    def window_s(self, check: str) -> float:
-        """Tolerance window of a check; endless for one that is judged elsewhere."""
-        return math.inf if check in self.judged else self.tolerance_s_by_check.get(check, self.tolerance_s)
+    def ruling(self, check: str) -> Ruling:
+        """What these limits say of a check that has no policy row: ranks, what was judged elsewhere, and the rest."""
+        at_once = check in self.at_once
+        return Ruling(
+            weight=Weight.FAILURE if at_once else Weight.PROBLEM,
+            fault_class=check,
+            clears=Clears.GOOD_SAMPLES,
+            window_s=None if at_once or check in self.judged else self.tolerance_s_of(check),
+            good_samples_min=1 if check in self.judged else self.good_samples_min,
+            rule_id="condition.at_once" if at_once else "condition.first_bad",
+            sentence="",
+        )
 
-    def good_samples_needed(self, check: str) -> int:
-        """Good samples in a row that clear a check."""
-        return 1 if check in self.judged else self.good_samples_min
+    def tolerance_s_of(self, check: str) -> float:
+        """Tolerance window that the settings give a check."""
+        return self.tolerance_s_by_check.get(check, self.tolerance_s)

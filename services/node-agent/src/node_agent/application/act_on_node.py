@@ -234,6 +234,7 @@ class NodeActor:
             operation_id=order.operation_id,
             action=order.action,
             outcome=result.outcome,
+            gpu_uuid=order.gpu_uuid,
             reason=result.reason,
             commands=tuple(result.commands[:64]),
             output=result.output[-LONG_TEXT_MAX:],
