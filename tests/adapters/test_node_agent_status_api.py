@@ -233,7 +233,7 @@ async def test_a_broken_installation_is_told_and_the_agent_goes_on(
     async with status_rig(tmp_path) as s:
         server = s.api._server
         assert isinstance(server, status_server.StatusServer)
-        monkeypatch.setitem(sys.modules, "node_agent.adapters.status_site", None)
+        monkeypatch.setitem(sys.modules, "service_kit.web.site", None)
         with pytest.raises((ConnectionError, IndexError)):
             await s.get("/status")
         assert any("cannot be served" in line for line in s.said)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from status_rig import StatusRig, parsed, status_rig
 
-from node_agent.adapters import status_guard
+from service_kit.web import guard
 
 CLIENTS = 200
 
@@ -22,8 +22,8 @@ async def opened(s: StatusRig) -> tuple[asyncio.StreamReader, asyncio.StreamWrit
 @pytest.fixture(autouse=True)
 def no_rate_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is tried here are the other limits."""
-    monkeypatch.setattr(status_guard, "BURST_MAX", 1e9)
-    monkeypatch.setattr(status_guard, "REQUESTS_PER_S_MAX", 1e9)
+    monkeypatch.setattr(guard, "BURST_MAX", 1e9)
+    monkeypatch.setattr(guard, "REQUESTS_PER_S_MAX", 1e9)
 
 
 @pytest.mark.asyncio
@@ -32,17 +32,17 @@ async def test_silent_clients_take_no_more_than_their_share_and_are_ended(
 ) -> None:
     async with status_rig(tmp_path) as s:
         assert (await s.get("/healthz")).status == 200
-        from node_agent.adapters import status_protocol
+        from service_kit.web import protocol
 
-        monkeypatch.setattr(status_protocol, "CONNECTION_S_MAX", 1.0)
+        monkeypatch.setattr(protocol, "CONNECTION_S_MAX", 1.0)
         before = len(os.listdir("/proc/self/fd"))
         clients = [await opened(s) for _ in range(CLIENTS)]
         answers = await asyncio.gather(*(asyncio.wait_for(reader.read(), 30) for reader, _ in clients))
         refused = [parsed(answer) for answer in answers if answer]
-        assert len(refused) == CLIENTS - status_protocol.CONNECTIONS_MAX
+        assert len(refused) == CLIENTS - protocol.CONNECTIONS_MAX
         assert {answer.status for answer in refused} == {503}
         assert "close some" in refused[0].json["detail"]
-        assert sum(not answer for answer in answers) == status_protocol.CONNECTIONS_MAX, "the silent ones were ended"
+        assert sum(not answer for answer in answers) == protocol.CONNECTIONS_MAX, "the silent ones were ended"
         for _, writer in clients:
             writer.close()
         await asyncio.sleep(0)
@@ -56,9 +56,9 @@ async def test_silent_clients_take_no_more_than_their_share_and_are_ended(
 async def test_trickle_and_endless_head_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with status_rig(tmp_path) as s:
         assert (await s.get("/healthz")).status == 200
-        from node_agent.adapters import status_protocol
+        from service_kit.web import protocol
 
-        monkeypatch.setattr(status_protocol, "CONNECTION_S_MAX", 1.0)
+        monkeypatch.setattr(protocol, "CONNECTION_S_MAX", 1.0)
         reader, writer = await opened(s)
         ended = asyncio.create_task(reader.read())
         async with asyncio.timeout(30):

@@ -367,6 +367,12 @@ Return nvmlDeviceGetCurrentClocksThrottleReasons(Device *device, U64 *reasons) {
     ENTER(device);
     return clock_reasons(device, reasons);
 }
+Return nvmlDeviceGetClockInfo(Device *device, U32 kind, U32 *mhz) {
+    ENTER(device);
+    if (kind != 1) return NOT_SUPPORTED; /* NVML_CLOCK_SM */
+    *mhz = (U32)number(device->gpu, "sm_clock", 1980);
+    return OK;
+}
 Return nvmlDeviceGetUtilizationRates(Device *device, Utilization *rates) {
     ENTER(device);
     if (number(device->gpu, "mig", 0)) return NOT_SUPPORTED;

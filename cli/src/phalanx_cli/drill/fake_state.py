@@ -10,7 +10,7 @@ For a GPU: lost, reset_required, slow_ms (every call), slow_ms.<symbol>, err.<sy
 board_part_number; ecc_mode, ecc_{volatile,aggregate}_{corrected,uncorrected}, sram_threshold, sram_uncorrected,
 remap_{corrected,uncorrected,pending,failure}, banks_{max,partial,low,none}, retired_pages, retired_pages_pending;
 temperature, memory_temperature, margin, shutdown, slowdown, memory_max, gpu_max, clock_reasons, power_mw,
-power_limit_mw, utilization; pcie_gen, pcie_width, pcie_gen_max, pcie_width_max, pcie_replay; nvlinks (number),
+power_limit_mw, utilization, sm_clock; pcie_{gen,gen_max,width,width_max,replay}; nvlinks (number),
 nvlink<N>_{down,replay,recovery,crc,crc_data,ecc} and with NVLink 5 nvlink<N>_{malformed,integrity,recovery_failed,...};
 fabric_{state,status,mask,summary}; mig, mig_pending, mig_instances; pids (1,2,3); recovery_action (field 230);
 field.<id>, field_ret.<id>; event_seq, event_type, event_data (an event comes for every growth of event_seq).

@@ -14,6 +14,7 @@ from fault_contracts.recovery import GangFormed, JobEnded
 from fault_contracts.registry import Bucket
 from fault_contracts.step_times import StepTimesReported
 from health_ingest.adapters.check_policy_yaml import load_check_policy
+from health_ingest.adapters.foreign_table import load_foreign_table
 from health_ingest.adapters.kv_conditions import KvConditions
 from health_ingest.adapters.kv_ledger import KvLedger
 from health_ingest.adapters.kv_nodes import KvNodes
@@ -27,11 +28,13 @@ from health_ingest.application.ingest_batch import BATCH_MAX, IngestBatch
 from health_ingest.application.ingest_signal import IngestSignal
 from health_ingest.application.nodes_heard import NodesHeard
 from health_ingest.application.sweep_conditions import SweepConditions
+from health_ingest.application.take_foreign import TakeForeign
 from health_ingest.application.watch_peers import WatchPeers
 from health_ingest.application.watch_stragglers import WatchStragglers
 from health_ingest.domain.rulebook import Rulebook
 from health_ingest.settings import HealthIngestSettings
 from service_kit.deadlines import Deadlines
+from service_kit.errors import PermanentError
 from service_kit.failpoints import Failpoints
 from service_kit.lifecycle import Service, run_service
 from service_kit.logging import get_logger
@@ -82,6 +85,7 @@ async def wire(service: Service[HealthIngestSettings]) -> None:
     service.spawn(stragglers.forever(), name="watch stragglers")
     await watch_peers(service)
     await hold_hardware(service, failpoints)
+    await open_door(service)
 
 
 async def wire_signals(
@@ -158,6 +162,25 @@ async def hold_hardware(service: Service[HealthIngestSettings], failpoints: Fail
         service.own(subscription)
     service.spawn(hardware.ledger.run(), name="dates of the ledger")
     service.spawn(hardware.ledger.rescan_forever(), name="rescan ledger")
+
+
+async def open_door(service: Service[HealthIngestSettings]) -> None:
+    """Let other systems tell signals over HTTP. Without a token nobody may."""
+    settings, token = service.settings, service.settings.door_token()
+    if token is None:
+        get_logger(__name__).info("signals_door_closed", why="PHALANX_SIGNALS_TOKEN is not set")
+        return
+    # Here and not above: FastAPI and uvicorn cost 15 MB and half a second, and most have no such door.
+    from health_ingest.adapters.signal_door import SignalDoor
+
+    try:
+        table = load_foreign_table(settings.signals_table)
+    except ValueError as error:  # ends the start as a bad setting does
+        raise PermanentError(str(error)) from error
+    taking = TakeForeign(bus=service.bus, clock=service.clock, table=table)
+    door = SignalDoor(taking, token)
+    await door.open(settings.signals_host, settings.signals_port)
+    service.own(door)
 
 
 def main() -> int:

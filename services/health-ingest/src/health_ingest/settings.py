@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import AliasChoices, Field, SecretStr, model_validator
 
 from health_ingest.domain.ledger import LedgerPolicy
 from health_ingest.domain.peer_report import PeerPolicy
@@ -14,6 +14,7 @@ from health_ingest.domain.policy import ConditionPolicy
 from health_ingest.domain.straggler import StragglerPolicy
 from service_kit.failpoints import Failpoints
 from service_kit.settings import BusSettings
+from service_kit.web.token import BearerToken, usable_token
 
 
 class HealthIngestSettings(BusSettings):
@@ -71,6 +72,24 @@ class HealthIngestSettings(BusSettings):
     ] = 3
     """[PHALANX_PEER_SWEEPS] Sweeps (30 s) out of the newest, two more than these, in which a device must stand out to
     be named; so many ordinary ones in a row end it."""
+    signals_token: Annotated[
+        SecretStr | None, Field(validation_alias=AliasChoices("PHALANX_SIGNALS_TOKEN", "signals_token"))
+    ] = None
+    """[PHALANX_SIGNALS_TOKEN] What other systems must bring to tell signals over HTTP (`Authorization: Bearer TOKEN`),
+    at least 16 characters. Not set: the door is closed."""
+    signals_host: Annotated[str, Field(validation_alias=AliasChoices("PHALANX_SIGNALS_HOST", "signals_host"))] = (
+        "127.0.0.1"
+    )
+    """[PHALANX_SIGNALS_HOST] Address of that door. Loopback: whoever wants it outside says so, behind TLS."""
+    signals_port: Annotated[
+        int, Field(validation_alias=AliasChoices("PHALANX_SIGNALS_PORT", "signals_port"), ge=0, le=65_535)
+    ] = 9_099
+    """[PHALANX_SIGNALS_PORT] Its port; 0: the system chooses, and the log tells."""
+    signals_table: Annotated[
+        Path | None, Field(validation_alias=AliasChoices("PHALANX_SIGNALS_TABLE", "signals_table"))
+    ] = None
+    """[PHALANX_SIGNALS_TABLE] YAML file with rows that come before the built-in table of other systems' words, and
+    with the names that they have for our nodes."""
     strike_half_life_s: Annotated[
         float, Field(validation_alias=AliasChoices("PHALANX_STRIKE_HALF_LIFE", "strike_half_life_s"))
     ] = 1_209_600.0
@@ -88,6 +107,7 @@ class HealthIngestSettings(BusSettings):
         self.straggler_policy()
         self.ledger_policy()
         self.peer_policy()
+        self.door_token()
         Failpoints(self.failpoint)
         return self
 
@@ -120,3 +140,9 @@ class HealthIngestSettings(BusSettings):
     def peer_window(self) -> WindowPolicy:
         """How often, before it is said."""
         return WindowPolicy(sweeps=self.peer_sweeps, sweeps_of=self.peer_sweeps + 2)
+
+    def door_token(self) -> BearerToken | None:
+        """What opens the door for other systems' signals."""
+        if self.signals_token is None or not self.signals_token.get_secret_value():
+            return None
+        return usable_token(self.signals_token.get_secret_value(), "PHALANX_SIGNALS_TOKEN")

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from node_agent.adapters.launcher_flags import parse_launch
-from node_agent.adapters.status_options import BadToken, StatusOptions
+from node_agent.adapters.status_options import StatusOptions
+from service_kit.web.token import BadToken
 
 TOKEN = "a-token-of-enough-length"
 

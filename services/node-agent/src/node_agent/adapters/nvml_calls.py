@@ -79,10 +79,14 @@ class Answers:
 
 
 def quick(handle: Handle) -> Answers:
-    """What changes within seconds: four calls."""
+    """What changes within seconds: six calls. Load and clock with the temperature, or it says nothing among peers."""
     said = Answers()
     said.number("temperature_c", nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
     said.number("power_mw", nvml.nvmlDeviceGetPowerUsage, handle)
+    rates = said.ask("utilization_percent", nvml.nvmlDeviceGetUtilizationRates, handle)
+    if rates is not None:
+        said.numbers["utilization_percent"] = rates.gpu
+    said.number("sm_clock_mhz", nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM)
     _clock_reasons(said, handle)
     _fields(said, handle, {"recovery_action": FIELD_RECOVERY_ACTION, "memory_temperature_c": FIELD_MEMORY_TEMPERATURE})
     return said
@@ -95,9 +99,6 @@ def whole(handle: Handle) -> Answers:
         said.number(name, nvml.nvmlDeviceGetTemperatureThreshold, handle, kind)
     said.number("margin_c", nvml.nvmlDeviceGetMarginTemperature, handle)
     said.number("power_limit_mw", nvml.nvmlDeviceGetEnforcedPowerLimit, handle)
-    rates = said.ask("utilization_percent", nvml.nvmlDeviceGetUtilizationRates, handle)
-    if rates is not None:
-        said.numbers["utilization_percent"] = rates.gpu
     _memory(said, handle)
     said.number("pcie_width", nvml.nvmlDeviceGetCurrPcieLinkWidth, handle)
     said.number("pcie_width_max", nvml.nvmlDeviceGetMaxPcieLinkWidth, handle)

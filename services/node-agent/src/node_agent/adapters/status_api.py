@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from node_agent.adapters.status_options import BadToken, StatusOptions
+from node_agent.adapters.status_options import StatusOptions
 from node_agent.adapters.status_rank_files import ProcLook, RankFileRecords
 from node_agent.adapters.status_server import Site, StatusServer, bind
 from node_agent.adapters.worker_processes import ProcessWorkers
@@ -15,6 +15,7 @@ from node_agent.application.inspect_rank import RankInspection
 from node_agent.application.status_views import Backlog
 from service_kit.logging import get_logger
 from service_kit.ports import Clock
+from service_kit.web.token import BadToken
 
 log = get_logger(__name__)
 
@@ -61,9 +62,11 @@ class StatusApi:
 
     def _load(self) -> Site:
         # Here and not above: FastAPI and uvicorn would cost every agent 15 MB and half a second.
-        from node_agent.adapters.status_app import StatusPages
+        from node_agent.adapters.status_app import StatusPages, make_app
         from node_agent.adapters.status_metrics import AgentMetrics
-        from node_agent.adapters.status_site import StatusSite
+        from service_kit.web.site import GuardedSite
 
         metrics = AgentMetrics(self.describer)
-        return StatusSite(StatusPages(describer=self.describer, inspection=self._inspection, metrics=metrics))
+        app = make_app(StatusPages(describer=self.describer, inspection=self._inspection, metrics=metrics))
+        app.openapi()  # made here, in the loading thread, and not while the loop waits for it
+        return GuardedSite(app)

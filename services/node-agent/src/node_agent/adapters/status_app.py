@@ -13,10 +13,10 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from node_agent.adapters.status_metrics import CONTENT_TYPE, AgentMetrics
-from node_agent.adapters.status_problems import PROBLEM_JSON, problem
 from node_agent.application.describe_agent import AgentDescriber
 from node_agent.application.inspect_rank import RankInspection, TooSoon, UnknownRank
 from node_agent.application.status_views import LogStreamName, RankView, StacksView, StatusView, TailView
+from service_kit.web.problems import PROBLEM_JSON, problem
 
 ROUTES = "/status /ranks /logs/tail?rank=N&stream=stdout&lines=100 /stacks?rank=N /metrics /healthz /openapi.json"
 LINES_MAX = 1_000

@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-import hmac
 from dataclasses import dataclass
+
+from service_kit.web.token import TOKEN_BYTES_MAX, BadToken, BearerToken, usable_token
 
 TOKEN_VARIABLE = "PHALANX_STATUS_TOKEN"  # noqa: S105  a name
 TOKEN_FILE_VARIABLE = "PHALANX_STATUS_TOKEN_FILE"  # noqa: S105  a name
-TOKEN_LENGTH_MIN = 16
-"""Too long to be guessed over the network at the API's own rate limit."""
-TOKEN_BYTES_MAX = 4_096
 OFF = "none"
-
-
-class BadToken(ValueError):
-    """The token cannot be used; the message says why and where it came from."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatusToken:
-    """A secret that is compared in constant time and never printed."""
-
-    secret: bytes
-
-    def __repr__(self) -> str:
-        return "StatusToken(...)"
-
-    def admits(self, authorization: bytes) -> bool:
-        """Whether an Authorization header carries it."""
-        scheme, _, given = authorization.partition(b" ")
-        return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self.secret)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +29,7 @@ class StatusOptions:
     token: str = ""
     token_file: str = ""
 
-    def read_token(self) -> StatusToken | None:
+    def read_token(self) -> BearerToken | None:
         """The token, or None when there is none.
 
         Raises:
@@ -66,7 +45,4 @@ class StatusOptions:
                 raise BadToken(f"{source}: cannot be read: {error}") from error
         elif not text:
             return None
-        text = text.strip()
-        if len(text) < TOKEN_LENGTH_MIN or not (text.isascii() and text.isprintable()):
-            raise BadToken(f"{source}: a token has at least {TOKEN_LENGTH_MIN} printable ASCII characters")
-        return StatusToken(secret=text.encode())
+        return usable_token(text, source)

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from node_agent.adapters.status_guard import Door
-from node_agent.adapters.status_options import OFF, StatusOptions, StatusToken
+from node_agent.adapters.status_options import OFF, StatusOptions
 from node_agent.adapters.worker_socket import SOCKET_PATH_BYTES_MAX, private_folder
 from service_kit.logging import get_logger
+from service_kit.web.guard import Door
+from service_kit.web.token import BearerToken
 
 BACKLOG = 16
 """Connects that the kernel holds while the API is being imported."""
@@ -109,7 +110,7 @@ class StatusServer:
             _unlink(listener)
 
 
-def bind(options: StatusOptions, token: StatusToken | None, folder: Path) -> list[Listener]:
+def bind(options: StatusOptions, token: BearerToken | None, folder: Path) -> list[Listener]:
     """Bind what was asked for.
 
     Raises:
@@ -168,7 +169,7 @@ def _bind_unix(path: Path) -> Listener:
     )
 
 
-def _bind_tcp(options: StatusOptions, token: StatusToken | None) -> Listener:
+def _bind_tcp(options: StatusOptions, token: BearerToken | None) -> Listener:
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:

@@ -49,6 +49,7 @@ def _temperature(look: GpuLook) -> Iterator[Observation]:
         "power_w": _watts(look, "power_mw"),
         "power_limit_w": _watts(look, "power_limit_mw"),
         "utilization_percent": look.number("utilization_percent"),
+        "sm_clock_mhz": look.number("sm_clock_mhz"),
     }
     yield look.tell("gpu_temperature", health_of(hot), f"{celsius} °C{limit}{left}", values=values)
 

@@ -1,4 +1,4 @@
-"""Errors of the status API as problem JSON (RFC 9457): what is wrong, and what to do."""
+"""Errors of an HTTP API as problem JSON (RFC 9457): what is wrong, and what to do."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """uvicorn's HTTP protocol with the bounds that it does not have itself. Imported only when somebody asks.
 
 uvicorn bounds a head's size and, after an answer, the silence. A client that connects and says nothing, or takes no
-answer, would keep its descriptor for ever; enough of them, and the agent could not start a worker any more.
+answer, would keep its descriptor for ever; enough of them, and the service could not work any more.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from node_agent.adapters.status_guard import App
-from node_agent.adapters.status_problems import raw_response
+from service_kit.web.guard import App
+from service_kit.web.problems import raw_response
 
 CONNECTIONS_MAX = 32
 """A scraper, a few people and their scripts."""

@@ -1,4 +1,4 @@
-"""Puts the status API together: pages, guard and protocol. The one module that status_server loads late."""
+"""One application behind several doors, which share the limits: guard and protocol put together."""
 
 from __future__ import annotations
 
@@ -7,23 +7,21 @@ import time
 
 from uvicorn.server import ServerState
 
-from node_agent.adapters.status_app import StatusPages, make_app
-from node_agent.adapters.status_guard import Door, Guard, RateLimit
-from node_agent.adapters.status_protocol import BoundedProtocol, HttpSite
+from service_kit.web.guard import App, Door, Guard, RateLimit
+from service_kit.web.protocol import BoundedProtocol, HttpSite
 
 
-class StatusSite:
-    """status_server.Site: one application behind several doors, which share the limits."""
+class GuardedSite:
+    """Makes the protocol of each connection."""
 
-    def __init__(self, pages: StatusPages) -> None:
-        self._app = make_app(pages)
-        self._app.openapi()  # made here, in the loading thread, and not while the loop waits for it
+    def __init__(self, app: App) -> None:
+        self._app = app
         self._state = ServerState()
         self._rate = RateLimit(time.monotonic, at_s=time.monotonic())
         self._sites: dict[Door, HttpSite] = {}
 
     def connection(self, door: Door) -> BoundedProtocol:
-        """See status_server.Site."""
+        """A protocol for the next client of a door."""
         site = self._sites.get(door)
         if site is None:
             site = self._sites[door] = HttpSite(Guard(self._app, door, self._rate), self._state)

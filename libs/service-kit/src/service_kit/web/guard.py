@@ -1,4 +1,4 @@
-"""Stands before the status API's application: who may ask (Host, token), and how often. Pure ASGI.
+"""Stands before an API's application: who may ask (Host, token), and how often. Pure ASGI.
 
 A port on loopback is open to every user of the machine and to every page in a browser on it. So a request by name is
 taken only for loopback's own names (a page that lets its name point to 127.0.0.1 is refused), and with a token nobody
@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-from node_agent.adapters.status_options import StatusToken
-from node_agent.adapters.status_problems import PROBLEM_JSON, problem
+from service_kit.web.problems import PROBLEM_JSON, problem
+from service_kit.web.token import BearerToken
 
 REQUESTS_PER_S_MAX = 50.0
 BURST_MAX = 50.0
@@ -48,7 +48,7 @@ class RateLimit:
 class Door:
     """One way in. `token` None: whoever can connect may read; `by_name`: any Host header will do."""
 
-    token: StatusToken | None
+    token: BearerToken | None
     by_name: bool
 
 
@@ -71,7 +71,7 @@ class Guard:
             await _refuse(
                 send,
                 401,
-                "this agent wants its token: send the header `Authorization: Bearer TOKEN`",
+                "this API wants its token: send the header `Authorization: Bearer TOKEN`",
                 (b"www-authenticate", b"Bearer"),
             )
         elif not self._door.by_name and _name(headers.get(b"host", b"")) not in LOOPBACK_NAMES:
