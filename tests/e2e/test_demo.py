@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from phalanx_cli.drill.fake_library import NoCompiler, find_compiler
+
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 
@@ -65,6 +67,26 @@ def test_every_fault_is_recovered_from_bit_for_bit_and_a_bug_ends_its_job(tmp_pa
     assert (logs / "unfailed.log").is_file()
     assert list(logs.glob("servers/nats-server.log"))
     assert not (logs.parent / "work").exists(), "checkpoints go unless --keep is given"
+    assert left_behind(tmp_path) == []
+
+
+def test_a_sick_gpu_loses_its_work_and_a_programs_fault_costs_no_node(tmp_path: Path) -> None:
+    try:
+        find_compiler()
+    except NoCompiler as error:
+        pytest.skip(str(error))
+    done = run_demo(tmp_path, "--faults", "xid-31,xid-79,hot-gpu", "--json")
+    assert done.returncode == 0, done.stderr[-4000:]
+    result = json.loads(done.stdout)
+    assert result["held"] is True
+    assert result["weights_identical"] is True
+    verdicts = {fault["fault"]: fault["verdict"] for fault in result["faults"]}
+    assert verdicts == {
+        "xid-31": "unknown, python_exception",
+        "xid-79": "hardware, gpu_lost",
+        "hot-gpu": "hardware, gpu_thermal",
+    }
+    assert "is held back: gpu GPU-" in done.stderr, "the node that comes back with its broken GPU gets no ranks"
     assert left_behind(tmp_path) == []
 
 

@@ -57,7 +57,7 @@ def test_a_users_fault_a_consequence_and_what_asks_for_nothing_cost_nothing(devi
 def test_a_condition_of_a_job_or_of_a_process_is_not_of_the_node() -> None:
     assert is_of_node(raised(Component.GPU))
     assert is_of_node(raised(Component.HOST))
-    assert not is_of_node(raised(Component.GPU, job_id="llm"))
+    assert is_of_node(raised(Component.GPU, job_id="llm")), "whose process the driver names says who worked there"
     assert not is_of_node(raised(Component.PROCESS))
     assert not is_of_node(raised(Component.OTHER))
 

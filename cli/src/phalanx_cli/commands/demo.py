@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phalanx_cli.demo.scenario import BadOptions, Fault, Options, check, chosen_faults
+from phalanx_cli.demo.scenario import Act, BadOptions, Fault, Options, check, chosen_faults
 
 if TYPE_CHECKING:
     from phalanx_cli.demo.place import RunFolder
@@ -42,11 +43,12 @@ def demo(
     ] = False,
     data_dir: Annotated[Path, typer.Option(help="Folder for the runs; the last five stay.")] = _DEFAULTS.data_dir,
 ) -> None:
-    """Train on two nodes and one in reserve, break it in many ways, and show what each recovery cost.
+    """Train on two nodes and some in reserve, break it in many ways, and show what each recovery cost.
 
-    Real processes: nats-server, Valkey, the services, three `phalanx run` agents with two ranks each, a small
-    transformer on real words. Three jobs: one whose ranks all get new processes after each fault, one that restarts
-    in place, one with a bug. The final weights are compared with those of a run without faults.
+    Real processes: nats-server, Valkey, the services, `phalanx run` agents with two ranks each, a small transformer
+    on real words. Four jobs: one whose ranks all get new processes after each fault, one that restarts in place, one on
+    nodes whose GPUs a fake driver library makes up (it needs a C compiler; without one this job is left out, and said
+    so), one with a bug. The final weights are compared with those of a run without faults.
 
     Exit code 0 only if everything held; 1 if not; 2 for options that make no sense; 69 if the servers do not start.
     """
@@ -60,10 +62,31 @@ def demo(
             data_dir=data_dir,
         )
         check(options)
+        options = _possible(options)
     except BadOptions as error:
         sys.stderr.write(f"phalanx demo: {error}\n")
         raise typer.Exit(EXIT_USAGE) from None
     raise typer.Exit(run_demo(options))
+
+
+def _possible(options: Options) -> Options:
+    """Without the faults that this machine cannot have; what was asked for by name is refused instead.
+
+    Raises:
+        BadOptions: a fault was asked for and there is no compiler.
+    """
+    from phalanx_cli.drill.fake_library import NoCompiler, find_compiler
+
+    if not options.faults_of(Act.HARDWARE):
+        return options
+    try:
+        find_compiler()
+    except NoCompiler as error:
+        if options.faults != _DEFAULTS.faults:
+            raise BadOptions(str(error)) from error
+        sys.stderr.write(f"phalanx demo: the job with GPUs is left out: {error}\n")
+        return replace(options, faults=tuple(f for f in options.faults if f not in options.faults_of(Act.HARDWARE)))
+    return options
 
 
 def run_demo(options: Options) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 from fault_contracts.recovery import JobOutcome
 from phalanx_cli.demo.inject import Injection, InjectionFailed
 from phalanx_cli.demo.judgement import FAILED, judge_bug, judge_recovery, whole_run_problems
@@ -12,6 +14,7 @@ from phalanx_cli.demo.stage import (
     START_LIMIT_S,
     Job,
     Stage,
+    come_back,
     gone,
     inject_and_wait,
     rest_s,
@@ -21,10 +24,12 @@ from phalanx_cli.demo.stage import (
 from phalanx_cli.demo.story import JobStory
 from phalanx_cli.demo.watch import NotSeen
 
-NODES_BY_NAME = ("node-a", "node-b", "node-c")
+NODES_BY_NAME = ("node-a", "node-b", "node-c", "node-d")
 HEADINGS = {
     Act.RESTARTS: "A job on two nodes with two ranks each, one node in reserve; every fault must be recovered from",
     Act.IN_PLACE: "The same training as a re-executable block: processes must stay, but for the one that is killed",
+    Act.HARDWARE: "The same training on nodes with GPUs (made up by a fake driver library), two nodes in reserve: "
+    "a sick GPU must lose its work, and a program's own fault must cost no node",
 }
 BUG_RANK = 1
 BUG_SENTENCE = f"rank {BUG_RANK} meets a character that the model does not know, at the same step in every try"
@@ -36,13 +41,20 @@ async def recovering_job(stage: Stage, act: Act, *, spares: int) -> None:
     stage.screen.heading(HEADINGS[act])
     story = JobStory(f"demo-{act}", ranks_per_node=RANKS_PER_NODE)
     watch.follow(story)
-    with stage.agents(story.job_id, act, "--faults", str(stage.folder.faults), spares=spares) as agents:
-        job = Job(story=story, agents=agents, names=NODES_BY_NAME[: 2 + spares])
+    names = NODES_BY_NAME[: 2 + spares]
+    with ExitStack() as ends:
+        agents = ends.enter_context(
+            stage.agents(story.job_id, act, "--faults", str(stage.folder.faults), spares=spares)
+        )
+        hosts = ends.enter_context(stage.hosts(names)) if act is Act.HARDWARE else None
+        job = Job(story=story, agents=agents, names=names, hosts=hosts)
         exits = start(job, watch)
         try:
             await until_training(stage, job)
             for fault in options.faults_of(act):
                 await inject_and_wait(stage, job, fault)
+                if fault is Fault.XID_79:
+                    await come_back(stage, job, job.injected[-1].injection.node_id)
             limit_s = rest_s(options.steps_of(act), options.step_s)
             await watch.until(lambda: story.ended is not None, "the end of the job", limit_s=limit_s)
         except (NotSeen, InjectionFailed) as error:

@@ -68,6 +68,12 @@ class Agents:
         )
         self.processes[node_id] = GuardedProcess(spec)
 
+    async def stop(self, node_id: str) -> None:
+        """End the agent of one node, as its user would."""
+        process = self.processes[node_id]
+        process.terminate()
+        await asyncio.to_thread(process.stop, LEAVE_LIMIT_S)
+
     def log_path(self, node_id: str) -> Path:
         """The terminal output of a node's agent."""
         return self._place.folder / f"{node_id}.log"

@@ -7,8 +7,10 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
+from phalanx_cli.demo.hosts import Hosts
 from phalanx_cli.demo.scenario import WORLD_SIZE, Fault
 from phalanx_cli.demo.story import JobStory
+from phalanx_cli.drill.injection import Kind
 
 
 class InjectionFailed(Exception):
@@ -23,11 +25,16 @@ class Injection:
     sentence: str
     node_id: str
     rank: int | None
-    """Whom it hit; None: a whole node."""
+    """Whom it hit; None: a whole node, or a device of it."""
+    gpu_uuid: str = ""
 
 
-def inject(fault: Fault, story: JobStory, faults_dir: Path) -> Injection:
-    """Hit a rank of the last node, that node itself, or make a rank of the first node fail once.
+HOT_CELSIUS = 72
+"""Well below the limit of the device, and 31 degrees above its peers, which a fake GPU has at 41."""
+
+
+def inject(fault: Fault, story: JobStory, faults_dir: Path, hosts: Hosts | None = None) -> Injection:
+    """Hit a rank or a GPU of the last node, that node itself, or make a rank of the first node fail once.
 
     Raises:
         InjectionFailed: the process to be hit is not known or has ended.
@@ -56,9 +63,31 @@ def inject(fault: Fault, story: JobStory, faults_dir: Path) -> Injection:
             node_id, _ = story.holder(rank)
             (faults_dir / f"fail_rank_{rank}").touch()
             what = f"rank {rank} on {node_id} raises OSError once, in its next step"
+        case Fault.XID_31 | Fault.XID_79 | Fault.HOT_GPU:
+            assert hosts is not None, "the act with GPUs has hosts"
+            return _break_gpu(fault, story, faults_dir, hosts)
         case Fault.BUG:
             raise InjectionFailed("the bug is in its job's arguments from the start")
     return Injection(fault=fault, sentence=what, node_id=node_id, rank=rank)
+
+
+def _break_gpu(fault: Fault, story: JobStory, faults_dir: Path, hosts: Hosts) -> Injection:
+    """The rank that a program's own fault hits dies of it; what a sick GPU does to its rank is left to Phalanx."""
+    rank = 1 if fault is Fault.XID_31 else WORLD_SIZE - 1
+    node_id, local_rank = story.holder(rank)
+    match fault:
+        case Fault.XID_31:
+            gpu = hosts.break_gpu(node_id, local_rank, Kind.XID, "31", pid=story.pid_of(rank))
+            (faults_dir / f"cuda_rank_{rank}").touch()
+            what = f"rank {rank} on {node_id} touches memory that is not its own: Xid 31 of GPU {gpu.uuid}"
+            return Injection(fault=fault, sentence=what, node_id=node_id, rank=rank)
+        case Fault.XID_79:
+            gpu = hosts.break_gpu(node_id, local_rank, Kind.XID, "79")
+            what = f"GPU {gpu.uuid} of {node_id} falls off the bus (Xid 79); its rank is left alone"
+        case _:
+            gpu = hosts.break_gpu(node_id, local_rank, Kind.THERMAL, str(HOT_CELSIUS))
+            what = f"GPU {gpu.uuid} of {node_id} is at {HOT_CELSIUS} °C, within its limits; its peers are at 41"
+    return Injection(fault=fault, sentence=what, node_id=node_id, rank=None, gpu_uuid=gpu.uuid)
 
 
 def _signal_rank(story: JobStory, rank: int, number: signal.Signals) -> tuple[str, int]:

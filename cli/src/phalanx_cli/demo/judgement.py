@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fault_contracts.faults import Attribution, FaultClassified
+from fault_contracts.payload import Health
 from fault_contracts.recovery import JobOutcome, PhaseTimes, RecoveryLevel
 from phalanx_cli.demo.inject import Injection
 from phalanx_cli.demo.processes import Lives, replaced_ranks
@@ -69,6 +70,7 @@ def judge_recovery(story: JobStory, injected: Injected, lives: Lives) -> FaultRe
     verdict = story.verdict_of(incident)
     problems += _wrong_verdict(injection.fault, verdict)
     problems += _wrong_suspect(injection, incident, verdict)
+    problems += _wrong_hardware(injection, story, incident, verdict)
     return FaultResult(
         fault=injection.fault,
         injected=injection.sentence,
@@ -178,6 +180,27 @@ def _wrong_suspect(injection: Injection, incident: IncidentStory, verdict: Fault
         return []
     truth = _suspect_words(injection.node_id, injection.rank)
     return [f"the suspect is {_suspect_words(*found)}, the fault was injected into {truth}"]
+
+
+def _wrong_hardware(
+    injection: Injection, story: JobStory, incident: IncidentStory, verdict: FaultClassified | None
+) -> list[str]:
+    """A sick GPU is blamed by its uuid and struck in the ledger, and its node has lost its work; no other has."""
+    moves = [row for plan in incident.plans for row in plan.moves]
+    standing = story.standings.get(injection.node_id)
+    if not TRUTHS[injection.fault].moved:
+        blamed = standing is not None and standing.fit is Health.BAD
+        return [f"{injection.node_id} was blamed: {standing.reasons}"] if blamed and standing else []
+    problems = []
+    if verdict is not None and verdict.culprit.gpu_uuid != injection.gpu_uuid:
+        problems.append(f"the verdict blames GPU {verdict.culprit.gpu_uuid}, not {injection.gpu_uuid}")
+    if injection.gpu_uuid not in story.struck:
+        problems.append(f"the ledger holds nothing against {injection.gpu_uuid}")
+    if standing is None or standing.fit is not Health.BAD:
+        problems.append(f"{injection.node_id} counts as fit for work")
+    if len(moves) != 1 or injection.node_id in story.rank_table:
+        problems.append(f"the work of {injection.node_id} was not moved")
+    return problems
 
 
 def _wrong_processes(fault: Fault, replaced: frozenset[int] | None) -> list[str]:

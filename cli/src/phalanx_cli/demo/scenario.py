@@ -17,6 +17,8 @@ STEPS_PER_FAULT_MIN = 60
 second: 20 steps and 50 at most, at the pace below."""
 
 
+SLOW_STEPS = 600
+"""A GPU is an outlier when it stood out in several looks, and its work is moved when that lasted: some ten seconds."""
 LOSS_RULE = "loss-is-not-finite"
 """Of log_rules.yaml, which the first job runs with."""
 
@@ -28,6 +30,8 @@ class Act(StrEnum):
     """New processes for all ranks, from the last whole checkpoint."""
     IN_PLACE = "in-place"
     """The same training as a re-executable block: processes stay where they can."""
+    HARDWARE = "hardware"
+    """Each node has GPUs that a fake driver library makes up, and a host role that watches them."""
     BUG = "bug"
     """What no restart helps."""
 
@@ -42,6 +46,9 @@ class Fault(StrEnum):
     EXCEPTION = "exception"
     RAISE_IN_PLACE = "raise-in-place"
     KILL_IN_PLACE = "kill-in-place"
+    XID_31 = "xid-31"
+    XID_79 = "xid-79"
+    HOT_GPU = "hot-gpu"
     BUG = "bug"
 
 
@@ -56,6 +63,8 @@ class Truth:
         causes: slugs of docs/causes.md that fit.
         evidence: what a reason of the verdict has to name.
         replaced: the ranks that have to have another process afterwards, and no others.
+        moved: the node has to lose its ranks to one in reserve, with the GPU blamed by its uuid. Where it is not, no
+            hardware may be blamed and every node has to keep its ranks.
     """
 
     done: str
@@ -64,6 +73,7 @@ class Truth:
     causes: tuple[str, ...]
     evidence: str = ""
     replaced: frozenset[int] = frozenset(range(WORLD_SIZE))
+    moved: bool = False
 
 
 TRUTHS: dict[Fault, Truth] = {
@@ -105,6 +115,27 @@ TRUTHS: dict[Fault, Truth] = {
         causes=("process_killed",),
         replaced=frozenset({WORLD_SIZE - 1}),
     ),
+    Fault.XID_31: Truth(
+        # What a program does to its own memory: the device reports it and is not to blame.
+        done="an illegal memory access of a rank, with Xid 31",
+        act=Act.HARDWARE,
+        attribution=Attribution.UNKNOWN,
+        causes=("python_exception",),
+    ),
+    Fault.XID_79: Truth(
+        done="a GPU that falls off the bus, Xid 79",
+        act=Act.HARDWARE,
+        attribution=Attribution.HARDWARE,
+        causes=("gpu_lost",),
+        moved=True,
+    ),
+    Fault.HOT_GPU: Truth(
+        done="a GPU that is much hotter than its peers",
+        act=Act.HARDWARE,
+        attribution=Attribution.HARDWARE,
+        causes=("gpu_thermal",),
+        moved=True,
+    ),
     Fault.BUG: Truth(
         done="a bug that does not pass on retry",
         act=Act.BUG,
@@ -137,8 +168,10 @@ class Options:
         return tuple(fault for fault in self.faults if TRUTHS[fault].act is act)
 
     def steps_of(self, act: Act) -> int:
-        """How long a job is; the second is as short as its faults allow."""
-        return _steps_needed(self.faults_of(act)) if act is Act.IN_PLACE else self.steps
+        """How long a job is; all but the first are as short as their faults allow."""
+        if act in (Act.RESTARTS, Act.BUG):
+            return self.steps
+        return _steps_needed(self.faults_of(act)) + (SLOW_STEPS if Fault.HOT_GPU in self.faults else 0)
 
     @property
     def bug_at_step(self) -> int:

@@ -23,6 +23,8 @@ PLAIN_WIDTH = 2_048
 _STYLES = {
     "inject": "bold magenta",
     "signal": "red",
+    "node": "red",
+    "ledger": "magenta",
     "incident": "red",
     "verdict": "yellow",
     "plan": "cyan",

@@ -6,6 +6,8 @@ import signal
 
 from fault_contracts.agent import CommandRefused, ExitStatus, OomKill, WorkerExited, WorkersStopped
 from fault_contracts.faults import FaultClassified
+from fault_contracts.hardware import HardwareChange, HardwareChanged, NodeStandingChanged, is_of_node
+from fault_contracts.health import ConditionRaised
 from fault_contracts.payload import Payload
 from fault_contracts.rank_faults import RanksFaulted
 from fault_contracts.recovery import (
@@ -32,6 +34,13 @@ def sentence(event: Payload, *, ranks_per_node: int) -> tuple[str, str] | None:
             return "signal", _exited(event)
         case RanksFaulted():
             return "signal", _faulted(event)
+        case ConditionRaised():
+            return ("node", f"{event.node_id}: {event.tier}: {_short(event.reason)}") if is_of_node(event) else None
+        case HardwareChanged(change=HardwareChange.STRUCK | HardwareChange.QUARANTINED):
+            return "ledger", f"{event.change}: {event.device_id} of {event.node_id}: {_short(event.reason.sentence)}"
+        case NodeStandingChanged():
+            why = f": {_short(event.standing.reasons[0].sentence)}" if event.standing.reasons else ""
+            return "standing", f"{event.node_id} is {event.standing.fit}{why}"
         case NodeLost():
             return "signal", f"{event.node_id} is lost: {event.reason.sentence}"
         case IncidentOpened():

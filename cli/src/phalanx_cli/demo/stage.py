@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from phalanx_cli.demo.agents import Agents, Place
+from phalanx_cli.demo.hosts import Hosts
 from phalanx_cli.demo.inject import inject
 from phalanx_cli.demo.judgement import KILLED, SUCCEEDED, FaultResult, Injected
 from phalanx_cli.demo.place import RunFolder
@@ -15,6 +18,7 @@ from phalanx_cli.demo.screen import Screen
 from phalanx_cli.demo.story import JobStory
 from phalanx_cli.demo.watch import NotSeen, Watch
 from service_kit.clock import SystemClock
+from service_kit.ports import Bus
 
 CLUSTER = "demo"
 LOG_RULES = Path(__file__).with_name("log_rules.yaml")
@@ -22,6 +26,7 @@ START_LIMIT_S = 120.0
 """From the agents' start to the first step of all ranks: three interpreters import torch, in 50 s on busy cores."""
 PROGRESS_LIMIT_S = 30.0
 """For a complete checkpoint and a step after it: a second's work."""
+ANSWER_LIMIT_S = 5.0
 RECOVERY_LIMIT_S = 45.0
 """From a fault to its closed incident; the planner's own limits are shorter."""
 
@@ -35,6 +40,7 @@ class Stage:
     screen: Screen
     watch: Watch
     nats_url: str
+    bus: Bus
     results: list[FaultResult] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -45,6 +51,18 @@ class Stage:
         script = training_arguments(self.options, act, self.folder, "--step-s", str(self.options.step_s), *extra)
         return Agents(place, (module, *script), spares=spares, log_rules=LOG_RULES if act is Act.RESTARTS else None)
 
+    def hosts(self, names: Sequence[str]) -> Hosts:
+        """The host roles of the nodes, started.
+
+        Raises:
+            NoCompiler, BuildFailed: the fake driver library cannot be built here.
+        """
+        hosts = Hosts(
+            self.folder.logs / "hosts", cluster=CLUSTER, nats_url=self.nats_url, cache=self.folder.root.parent
+        )
+        hosts.start(names)
+        return hosts
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
@@ -53,6 +71,8 @@ class Job:
     story: JobStory
     agents: Agents
     names: tuple[str, ...]
+    hosts: Hosts | None = None
+    """Where the nodes have GPUs."""
     injected: list[Injected] = field(default_factory=list)
     expected: dict[str, str] = field(default_factory=dict)
     """How each agent has to end."""
@@ -95,8 +115,14 @@ async def until_training(stage: Stage, job: Job) -> None:
         NotSeen: not within the limit, or an agent ended.
     """
     story = job.story
+    watched = () if job.hosts is None else job.names
+
+    def ready() -> bool:
+        there = story.watched.issuperset(watched) and all(name in story.nodes for name in job.names)
+        return (story.training and there) or gone(job)
+
     await stage.watch.until(
-        lambda: (story.training and all(name in story.nodes for name in job.names)) or gone(job),
+        ready,
         "the first step of all ranks",
         limit_s=START_LIMIT_S,
     )
@@ -128,7 +154,7 @@ async def inject_and_wait(stage: Stage, job: Job, fault: Fault) -> None:
         raise NotSeen(f"the job ended before {fault} could be injected; give it more --steps")
     before = len(story.incidents)
     at = SystemClock().now()
-    injection = inject(fault, story, stage.folder.faults)
+    injection = inject(fault, story, stage.folder.faults, job.hosts)
     stage.screen.line("inject", injection.sentence)
     job.injected.append(Injected(injection=injection, at=at, incidents_before=before))
     if fault is Fault.KILL_NODE:
@@ -138,6 +164,27 @@ async def inject_and_wait(stage: Stage, job: Job, fault: Fault) -> None:
         f"the recovery from {fault}",
         limit_s=RECOVERY_LIMIT_S,
     )
+
+
+async def come_back(stage: Stage, job: Job, node_id: str) -> None:
+    """Start the agent of a node anew whose GPU is broken: it must be told why it gets no ranks.
+
+    Raises:
+        NotSeen: it did not report, or nobody held it back.
+    """
+    story, agents = job.story, job.agents
+    before = story.nodes[node_id].agent_pid
+    await agents.stop(node_id)
+    agents.start(node_id)
+    await stage.watch.until(
+        lambda: story.nodes[node_id].agent_pid != before, f"the agent of {node_id} again", limit_s=START_LIMIT_S
+    )
+    question = json.dumps({"node_id": node_id}).encode()
+    answer = await stage.bus.ask(what="admission", key=story.job_id, body=question, timeout_s=ANSWER_LIMIT_S)
+    reason = str(json.loads(answer).get("reason", "")) if answer else "no answer"
+    if not reason.startswith(f"{node_id} is held back"):
+        raise NotSeen(f"{node_id} came back and was not held back: {reason or 'it was admitted'}")
+    stage.screen.line("held", f"{node_id} came back: {reason}")
 
 
 def rest_s(steps: int, step_s: float) -> float:

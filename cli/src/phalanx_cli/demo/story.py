@@ -11,6 +11,8 @@ from fault_contracts.agent import (
     WorkersStarted,
 )
 from fault_contracts.faults import FaultClassified
+from fault_contracts.hardware import HardwareChange, HardwareChanged, NodeStanding, NodeStandingChanged
+from fault_contracts.inventory import InventoryReported
 from fault_contracts.payload import Payload
 from fault_contracts.recovery import (
     GangFormed,
@@ -60,6 +62,11 @@ class JobStory:
         self.incidents: list[IncidentStory] = []
         self.ended: JobEnded | None = None
         self.verdicts: list[FaultClassified] = []
+        self.watched: set[str] = set()
+        """Nodes whose host role has told what is in them."""
+        self.struck: dict[str, str] = {}
+        """Node by the uuid of a GPU that the ledger holds something against."""
+        self.standings: dict[str, NodeStanding] = {}
         self._confirmed: dict[int, set[int]] = {}
 
     @property
@@ -141,6 +148,13 @@ class JobStory:
                 self._apply_incident(event)
             case JobEnded():
                 self.ended = event
+            case InventoryReported():
+                self.watched.add(event.node_id)
+            case HardwareChanged():
+                if event.change in (HardwareChange.STRUCK, HardwareChange.QUARANTINED):
+                    self.struck[event.device_id] = event.node_id
+            case NodeStandingChanged():
+                self.standings[event.node_id] = event.standing
             case _:
                 pass  # shown as a line, changes nothing here
 

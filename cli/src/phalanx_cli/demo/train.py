@@ -53,6 +53,8 @@ def train(options: argparse.Namespace, given: tuple[int, str] | None) -> None:
         batch = trainer.batch(step)
         if _wanted(options.faults, f"fail_rank_{rank}"):  # injected fault
             raise OSError(5, "Input/output error while reading the next batch (injected, passes on retry)")
+        if _wanted(options.faults, f"cuda_rank_{rank}"):  # injected fault
+            raise RuntimeError("CUDA error: an illegal memory access was encountered (injected, passes on retry)")
         if step == options.bug_at_step and rank == options.bug_rank:  # injected fault
             batch[0, 0] = len(ALPHABET)  # a character that the model does not know
         loss = trainer.step(step, batch)
@@ -93,7 +95,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument(
         "--faults",
         type=Path,
-        help="a file fail_rank_N in this folder makes rank N fail once, nan_rank_N lets it print a NaN",
+        help="a file fail_rank_N or cuda_rank_N in this folder makes rank N fail once, nan_rank_N lets it print a NaN",
     )
     parser.add_argument(
         "--bug-at-step", type=int, help="at this step, in every try, --bug-rank meets an unknown character"

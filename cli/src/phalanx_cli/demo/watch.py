@@ -21,6 +21,9 @@ from fault_contracts.agent import (
 )
 from fault_contracts.dead_letter import DeadLettered
 from fault_contracts.faults import FaultClassified
+from fault_contracts.hardware import HardwareChanged, NodeStandingChanged
+from fault_contracts.health import ConditionRaised
+from fault_contracts.inventory import InventoryReported
 from fault_contracts.payload import Payload
 from fault_contracts.rank_faults import RanksFaulted
 from fault_contracts.recovery import (
@@ -54,6 +57,10 @@ WATCHED: tuple[type[Payload], ...] = (
     TrainingResumed,
     IncidentClosed,
     JobEnded,
+    InventoryReported,
+    ConditionRaised,
+    HardwareChanged,
+    NodeStandingChanged,
     DeadLettered,
 )
 
@@ -119,7 +126,8 @@ class Watch:
             self.dead_letters.append(event)
             return
         story = self._story
-        if story is None or getattr(event, "job_id", story.job_id) != story.job_id:
+        # A device belongs to no job: what is said of it concerns whichever runs.
+        if story is None or (getattr(event, "job_id", "") or story.job_id) != story.job_id:
             return
         async with self._changed:
             story.apply(event)

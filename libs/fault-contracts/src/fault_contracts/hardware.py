@@ -162,8 +162,8 @@ class NodeStandingChanged(Payload):
 
 
 def is_of_node(raised: ConditionRaised) -> bool:
-    """About a node or a device in it, not about a rank of a job."""
-    ranks = raised.worker is not None or raised.faulted is not None or bool(raised.job_id)
+    """About a node or a device in it, not about a rank; its job_id, where it has one, only says who worked there."""
+    ranks = raised.worker is not None or raised.faulted is not None
     return raised.component in NODE_COMPONENTS and not ranks
 
 

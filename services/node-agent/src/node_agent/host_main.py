@@ -24,6 +24,7 @@ from node_agent.adapters.kmsg_source import kmsg_source
 from node_agent.adapters.machine_collector import MachineCollector
 from node_agent.adapters.network_collector import NetworkCollector
 from node_agent.adapters.node_actor_setup import Acting, node_actor, validation_command
+from node_agent.adapters.nvml_collector import NvmlLimits
 from node_agent.adapters.nvml_sources import nvml_sources
 from node_agent.adapters.overheard import Overheard
 from node_agent.application.answer_host_health import HostHealthAnswer
@@ -42,6 +43,7 @@ from service_kit.ports import Bus, Clock
 NAME = "node-agent-host"
 DRAIN_S = 3.0
 """How long the end waits for the bus to take the last events; what is left goes out in the next life."""
+QUICK_LOOK_S = NvmlLimits().interval_s
 NOT_READ = "none"
 """In the place of the kernel log's path: it is not read."""
 FAKE_STATE_VARIABLE = "PHALANX_FAKE_NVML_STATE"
@@ -83,6 +85,9 @@ def watchers(settings: HostSettings, directory: Directory, clock: Clock) -> tupl
             gpus_expected=settings.gpus_expected,
             required=settings.nvml is NvmlUse.ON,
             pci_devices=settings.sys_root / "bus" / "pci" / "devices",
+            limits=NvmlLimits(
+                interval_s=min(NvmlLimits().interval_s, settings.sweep_s), whole_every_s=settings.sweep_s
+            ),
         )
         collectors.append(nvml.collector)
         # The kernel log comes first: NVML tells an Xid only when the log did not.

@@ -5,12 +5,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fault_contracts.faults import Action, Attribution, Culprit, FaultClassified
-from fault_contracts.payload import Reason
+from fault_contracts.hardware import HardwareChange, HardwareChanged, LedgerEntry, NodeStanding, NodeStandingChanged
+from fault_contracts.payload import Health, Reason
 from fault_contracts.recovery import (
+    GangFormed,
     IncidentClosed,
     IncidentOpened,
     JobEnded,
     JobOutcome,
+    NodeAssignment,
     PhaseTimes,
     RecoveryLevel,
     RecoveryPlanned,
@@ -200,3 +203,64 @@ def test_an_incident_too_many_and_a_wrong_exit_code_are_problems() -> None:
         job, outcome=JobOutcome.SUCCEEDED, incidents=0, left={"a": "exit code 70"}, expected=good
     )
     assert len(broken) == 2
+
+
+GPU = "GPU-a1"
+
+
+def sick_gpu(*, blamed: str = GPU, struck: str = GPU, fit: Health = Health.BAD, mover: str = "c") -> JobStory:
+    """Node a of a and b has a sick GPU, and its place goes to `mover`."""
+    job = story(cause="gpu_lost", attribution=Attribution.HARDWARE, culprit=Culprit(node_id="a", gpu_uuid=blamed))
+    job.apply(GangFormed(job_id="j", topology_version=1, nodes=("a", "b"), spares=("c",), world_size=4, formed_at=AT))
+    job.apply(
+        RecoveryPlanned(
+            incident_id="i",
+            job_id="j",
+            attempt=1,
+            level=RecoveryLevel.PROCESS,
+            topology_version=2,
+            moves=(NodeAssignment(node_rank=0, node_id=mover, address="x", nproc=2),),
+            restarts_left=1,
+            reasons=(WHY,),
+            planned_at=AT,
+        )
+    )
+    entry = LedgerEntry(device_id=struck)
+    job.apply(
+        HardwareChanged(
+            node_id="a", device_id=struck, change=HardwareChange.STRUCK, entry=entry, by="x", reason=WHY, changed_at=AT
+        )
+    )
+    standing = NodeStanding(node_id="a", fit=fit, reasons=(WHY,))
+    job.apply(NodeStandingChanged(node_id="a", standing=standing, changed_at=AT))
+    return job
+
+
+def lost_gpu() -> Injected:
+    gone = Injection(fault=Fault.XID_79, sentence="x", node_id="a", rank=None, gpu_uuid=GPU)
+    return Injected(injection=gone, at=AT, incidents_before=0)
+
+
+def test_a_sick_gpu_that_is_blamed_listed_and_left_behind_holds() -> None:
+    assert judge_recovery(sick_gpu(), lost_gpu(), ALL_NEW).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("job", "wanted"),
+    [
+        (sick_gpu(blamed="GPU-b1"), "blames GPU GPU-b1"),
+        (sick_gpu(struck="GPU-b1"), "ledger holds nothing"),
+        (sick_gpu(fit=Health.OK), "counts as fit"),
+        (sick_gpu(mover="a"), "was not moved"),
+    ],
+)
+def test_a_sick_gpu_that_gets_away_with_it_is_a_problem(job: JobStory, wanted: str) -> None:
+    assert any(wanted in problem for problem in judge_recovery(job, lost_gpu(), ALL_NEW).problems)
+
+
+def test_a_node_that_is_blamed_for_a_programs_fault_is_a_problem() -> None:
+    job = story(cause="python_exception", attribution=Attribution.UNKNOWN)
+    assert judge_recovery(job, injected(Fault.XID_31), ALL_NEW).problems == ()
+    standing = NodeStanding(node_id="a", fit=Health.BAD, reasons=(WHY,))
+    job.apply(NodeStandingChanged(node_id="a", standing=standing, changed_at=AT))
+    assert any("was blamed" in problem for problem in judge_recovery(job, injected(Fault.XID_31), ALL_NEW).problems)

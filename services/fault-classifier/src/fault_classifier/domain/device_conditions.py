@@ -36,7 +36,7 @@ class Family:
         return any(fault.check.startswith(prefix) for prefix in self.prefixes)
 
 
-GPU_LOST = Family(xids=frozenset({79}), prefixes=("gpu_lost", "gpu_count", "gpu_off_bus"))
+GPU_LOST = Family(xids=frozenset({79}), prefixes=("gpu_lost", "gpu_count", "gpu_bus"))
 """79: GPU has fallen off the bus."""
 GPU_MEMORY = Family(
     xids=frozenset({48, 63, 64, 92, 94, 95, 140, 160, 171, 172}),

@@ -69,6 +69,8 @@ class WatchPeers:
         self._sweeps = sweeps
         self._gangs = GangsOfNodes()
         self._owed: dict[str, Envelope[SignalObserved]] = {}
+        self._standing_out: set[str] = set()
+        """Said in the log; each sweep says it again on the bus."""
         self._paused = False
 
     async def heard_of_jobs(self, delivery: Delivery) -> None:
@@ -154,7 +156,10 @@ class WatchPeers:
     def _owe(self, report: MeasuresReported, value: Comparable, comparison: Comparison, standing: Standing) -> None:
         bad = standing is Standing.STANDS_OUT
         key = f"{report.node_id} {_row(value)}"
-        if bad:
+        if not bad:
+            self._standing_out.discard(key)
+        elif key not in self._standing_out:
+            self._standing_out.add(key)
             _log.info(
                 "device_stands_out",
                 node_id=report.node_id,
