@@ -6,6 +6,7 @@ Exit codes (sysexits.h where it has one): 0 clean, 69 the bus is unavailable, 70
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -35,6 +36,9 @@ from service_kit.ports import Bus, KeyValue, Subscription
 from service_kit.settings import BusSettings
 
 S = TypeVar("S", bound=BusSettings)
+
+_COLLECT_AFTER = (20_000, 50, 100)
+"""Objects of the youngest generation, and collections of a younger one, after which a generation is looked at."""
 
 log = get_logger(__name__)
 
@@ -160,9 +164,22 @@ def bad_settings_text(name: str, error: ValidationError) -> str:
     return "\n".join(lines)
 
 
+def _calm_the_collector() -> None:
+    """Leave what the imports made alone, and look at young objects less often.
+
+    A batch of 1,000 messages is some 30,000 objects that live for a tenth of a second: with Python's own threshold of
+    700 the collector walks through them again and again and finds nothing. Measured with health-ingest in a storm:
+    8,500 to 11,000 signals a second of one core (make bench-health), at the same memory.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECT_AFTER)
+
+
 async def _live(name: str, settings: S, wire: Wire[S], keeps_streams: bool) -> int:
     end_requested = asyncio.Event()
     _listen_to_signals(end_requested)
+    _calm_the_collector()
     http = HttpStatus(service=name)
     started = asyncio.Event()
     http.add_check("started", lambda: None if started.is_set() else "starting")

@@ -111,13 +111,13 @@ def test_folding_equal_signals_comes_to_the_same_as_taking_them_one_by_one() -> 
 def test_signals_that_differ_in_what_a_policy_reads_are_judged_apart() -> None:
     rulebook = book()
     signals = [raw(n, attributes={"pid": str(n % 2), "seq": str(n)}) for n in range(1, 11)]
-    weighed = [Weighed(signal=each, raw=each) for each in signals]
+    weighed = [Weighed(entity=each.entity, raw=each) for each in signals]
     assert sorted(each.raw.count for each in gathered(weighed, rulebook)) == [1, 1, 4, 4]
 
 
 def test_a_good_sample_between_two_bad_ones_stays_between_them() -> None:
     signals = [raw(1), raw(2), raw(3, health=Health.OK), raw(4), raw(5)]
-    weighed = [Weighed(signal=each, raw=each) for each in signals]
+    weighed = [Weighed(entity=each.entity, raw=each) for each in signals]
     healths = [each.raw.health for each in gathered(weighed, book())]
     assert healths == ["bad", "bad", "ok", "bad", "bad"]
 
@@ -125,7 +125,7 @@ def test_a_good_sample_between_two_bad_ones_stays_between_them() -> None:
 def test_several_codes_of_one_class_are_one_condition_with_its_codes() -> None:
     rulebook = book(row("a", fault_class="link"), row("b", fault_class="link"))
     signals = [raw(1, "a"), raw(2, "b"), raw(3, "b")]
-    classed = {rulebook.classed(each, now=NOW).signal.entity.check for each in signals}
+    classed = {rulebook.classed(each, now=NOW).entity.check for each in signals}
     assert classed == {"link"}
     step = take(fresh(), signals, rulebook)
     assert dict(step.condition.codes) == {"a": 1, "b": 2}

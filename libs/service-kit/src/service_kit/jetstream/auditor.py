@@ -101,29 +101,34 @@ class Auditor:
 
     async def _work(self) -> None:
         await asyncio.sleep(BEHIND_S)
-        looked_at = 0
         while self._waiting:
-            if not await self._settle(self._waiting[0]):
-                await asyncio.sleep(RETRY_S)
-                continue
-            self._waiting.popleft()
-            looked_at += 1
-            if looked_at % AT_ONCE == 0:
-                await asyncio.sleep(0)
+            well: list[str] = []
+            for _ in range(min(AT_ONCE, len(self._waiting))):
+                msg = self._waiting[0]
+                problem = stored_problem(msg.data, msg.subject, cluster=self._cluster)
+                if problem is None:
+                    well.append(msg.reply)
+                elif not await self._condemn(msg, problem):
+                    await asyncio.sleep(RETRY_S)
+                    break
+                self._waiting.popleft()
+            await self._tell(well, ACK)
+            await asyncio.sleep(0)
 
-    async def _settle(self, msg: Msg) -> bool:
-        """Judge one stored message and say so to the server; False: not now."""
-        problem = stored_problem(msg.data, msg.subject, cluster=self._cluster)
-        if problem is not None:
-            receipt = read_receipt(msg.reply)
-            if not await self._bury(msg, problem, receipt.stream, receipt.stream_sequence, receipt.deliveries):
-                return False
+    async def _condemn(self, msg: Msg, problem: str) -> bool:
+        """Write the letter and tell the server; False: not now."""
+        receipt = read_receipt(msg.reply)
+        if not await self._bury(msg, problem, receipt.stream, receipt.stream_sequence, receipt.deliveries):
+            return False
+        await self._tell([msg.reply], TERM)
+        return True
+
+    async def _tell(self, replies: list[str], receipt: bytes) -> None:
         try:
-            await self._connection.client.publish(msg.reply, ACK if problem is None else TERM)
+            await self._connection.client.publish_to_all(replies, receipt)
         except (NatsError, OSError) as error:
             # It comes again, and its letter has the same id.
-            log.warning("receipt_lost", consumer=self._name, error=str(error))
-        return True
+            log.warning("receipt_lost", consumer=self._name, messages=len(replies), error=str(error))
 
     async def _on_passing(self, msg: Msg) -> None:
         problem = passing_problem(msg.subject, self._cluster)

@@ -153,8 +153,7 @@ class BatchConsumer:
                 return
             failure = await self._try_once(tuple(delivery for _, delivery in entries))
             if failure is None:
-                for each, _ in entries:
-                    await self._tell(each, ACK)
+                await self._tell_all([each for each, _ in entries])
                 self._handled.inc(len(entries))
                 return
             # A bus that is away says nothing about the messages, however often it is asked.
@@ -236,6 +235,15 @@ class BatchConsumer:
         except (NatsError, OSError) as error:
             # Lost receipts cost a redelivery, which the handler recognises by its sequence.
             log.warning("receipt_lost", consumer=self._name, receipt=receipt.decode(), error=str(error))
+
+    async def _tell_all(self, batch: list[_Held]) -> None:
+        """All of it is settled."""
+        for held in batch:
+            self._in_hand.pop(held.place, None)
+        try:
+            await self._connection.client.publish_to_all([held.msg.reply for held in batch], ACK)
+        except (NatsError, OSError) as error:
+            log.warning("receipts_lost", consumer=self._name, messages=len(batch), error=str(error))
 
     async def _extend(self) -> None:
         """Ask for more time while a batch takes long: its store may be away for minutes."""

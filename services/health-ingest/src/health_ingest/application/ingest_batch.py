@@ -103,7 +103,7 @@ class IngestBatch:
         by_entity: dict[Entity, list[Weighed]] = {}
         for signal in signals:
             weighed = self._rulebook.classed(signal, now=now)
-            by_entity.setdefault(weighed.signal.entity, []).append(weighed)
+            by_entity.setdefault(weighed.entity, []).append(weighed)
         sequences = [delivery.stream_sequence or 0 for delivery in batch.deliveries]
         place = BatchPlace(life=batch.life, runs=joined_runs((each, each) for each in sequences), settled=batch.settled)
         work = [self._take_in_one(entity, found, place) for entity, found in by_entity.items() if self._matters(found)]
@@ -116,7 +116,7 @@ class IngestBatch:
     def _matters(self, signals: list[Weighed]) -> bool:
         """What is well, or unknown, says nothing about a device without a record."""
         bad = any(each.raw.health is Health.BAD for each in signals)
-        return bad or self._index.may_have(signals[0].signal.entity.key)
+        return bad or self._index.may_have(signals[0].entity.key)
 
     async def _take_in_one(self, entity: Entity, signals: list[Weighed], place: BatchPlace) -> None:
         key = entity.key

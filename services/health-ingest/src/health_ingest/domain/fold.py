@@ -93,7 +93,7 @@ def _flush(alike: dict[object, list[Weighed]], found: list[Weighed], rulebook: R
         if rest:
             last = max(rest, key=lambda each: each.raw.observed_at)
             whole = replace(last.raw, count=sum(each.raw.count for each in rest))
-            found.append(Weighed(signal=last.signal, raw=whole))
+            found.append(Weighed(entity=last.entity, raw=whole))
     alike.clear()
 
 

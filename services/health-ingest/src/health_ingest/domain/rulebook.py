@@ -11,7 +11,7 @@ from health_ingest.domain.policy import ConditionPolicy
 from health_ingest.domain.reset import Reset
 from health_ingest.domain.ruling import Ruling
 from health_ingest.domain.seen import Seen, remember, seen_of
-from health_ingest.domain.signal import Signal
+from health_ingest.domain.signal import Entity, Signal
 from health_ingest.domain.xid_policy import clearing, is_driver_check, weigh
 from health_ingest.domain.xid_rows import XidPolicy
 
@@ -21,12 +21,9 @@ CHECKS_KNOWN_MAX = 4_096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighed:
-    """A signal and its fault class, which together with the device says which record it belongs to.
+    """A signal as it came, which the policies read, and the record that it belongs to: its device and fault class."""
 
-    `signal.entity` names the class already; `raw` is the signal as it came, which the policies read.
-    """
-
-    signal: Signal
+    entity: Entity
     raw: Signal
 
 
@@ -54,9 +51,8 @@ class Rulebook:
             if len(self._classes) >= CHECKS_KNOWN_MAX:
                 self._classes.clear()
             self._classes[check] = fault_class
-        if fault_class == check:
-            return Weighed(signal=raw, raw=raw)
-        return Weighed(signal=replace(raw, entity=replace(raw.entity, check=fault_class)), raw=raw)
+        entity = raw.entity if fault_class == check else replace(raw.entity, check=fault_class)
+        return Weighed(entity=entity, raw=raw)
 
     def remembered(self, history: tuple[Seen, ...], raw: Signal) -> tuple[Seen, ...]:
         """The history with this bad signal, as far as the policy that judges it counts repeats."""
