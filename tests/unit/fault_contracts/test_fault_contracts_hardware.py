@@ -1,12 +1,14 @@
 """Which conditions are of a node, which of them stop a gang, and which take the node out of use."""
 
+import json
 from datetime import UTC, datetime
 
 import pytest
 
 from fault_contracts.faults import Action, Attribution
-from fault_contracts.hardware import HardwareChange, costs_node, costs_work, is_of_node
+from fault_contracts.hardware import HardwareChange, costs_node, costs_work, is_of_node, standing_of_record
 from fault_contracts.health import Component, ConditionRaised, DeviceEvidence, Tier
+from fault_contracts.payload import Health
 
 
 def evidence(
@@ -64,3 +66,17 @@ def test_a_condition_of_a_job_or_of_a_process_is_not_of_the_node() -> None:
 
 def test_a_change_of_a_newer_version_still_reads() -> None:
     assert HardwareChange("melted") is HardwareChange.OTHER
+
+
+def test_a_node_record_gives_its_standing_and_anything_else_says_what_is_wrong() -> None:
+    standing = {"node_id": "a", "fit": "bad"}
+    assert standing_of_record(json.dumps({"v": 1, "standing": standing, "over": []}).encode()).fit is Health.BAD
+    for raw, wanted in (
+        (json.dumps({"v": 2, "standing": standing}), "version 2"),
+        (json.dumps({"v": 1, "standing": {}}), "at node_id"),
+        (json.dumps({"v": 1}), "no record of a node"),
+        (json.dumps([]), "no record of a node"),
+        ("{", "Expecting"),
+    ):
+        with pytest.raises(ValueError, match=wanted):
+            standing_of_record(raw.encode())

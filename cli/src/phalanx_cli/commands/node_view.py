@@ -94,6 +94,14 @@ def _rows(view: dict[str, Any]) -> list[dict[str, Any]]:
     return [] if view["host"] is None else [row for row in view["host"]["rows"] if isinstance(row, dict)]
 
 
+def _name(row: dict[str, Any]) -> str:
+    """What tells it from others of its kind: eight GPUs of a machine are of one model."""
+    component_id = str(row.get("component_id", ""))
+    if row.get("component") == "gpu":
+        return component_id
+    return str(row.get("attributes", {}).get("name") or component_id)
+
+
 def _row_table(rows: list[dict[str, Any]]) -> Iterator[str]:
     lines = []
     for row in rows[:ROWS_SHOWN]:
@@ -101,8 +109,7 @@ def _row_table(rows: list[dict[str, Any]]) -> Iterator[str]:
         marks += ["event"] if row.get("event") else []
         marks += ["before the agent's start"] if row.get("old") else []
         detail = _short(str(row.get("detail", "")), DETAIL_SHOWN) + (f" ({', '.join(marks)})" if marks else "")
-        name = row.get("attributes", {}).get("name") or row.get("component_id", "")
-        what = f"{row.get('component', '')} {_short(str(name), ID_SHOWN)}".strip()
+        what = f"{row.get('component', '')} {_short(_name(row), ID_SHOWN)}".strip()
         known = (
             row.get("health", UNKNOWN),
             what,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from fault_contracts.faults import Action, Attribution
 from fault_contracts.health import Component, ConditionRaised, DeviceEvidence, Tier
@@ -13,6 +14,7 @@ from fault_contracts.payload import At, Health, Name, Payload, Reason, Sentence
 
 UNPLACED = "unplaced"
 """node_id of a device that no node has reported: a person may quarantine one that lies on a shelf."""
+NODE_RECORD_VERSION = 1
 STRIKES_KEPT = 16
 """Strikes shown with their texts; the score and the count go on."""
 EVIDENCE_KEPT = 128
@@ -151,6 +153,24 @@ class NodeStanding(Payload):
     updated_at: At | None = None
     version: int = Field(default=0, ge=0)
     """Grows with each change, so that an older copy is known as such."""
+
+
+def standing_of_record(raw: bytes) -> NodeStanding:
+    """The standing in a record of the bucket `nodes`, which health-ingest writes: `{"v": 1, "standing": {...}, ...}`.
+
+    Raises:
+        ValueError: written by another version, or no such record.
+    """
+    try:
+        record = json.loads(raw)
+        if record["v"] != NODE_RECORD_VERSION:
+            raise ValueError(f"it is of version {record['v']}; this program reads {NODE_RECORD_VERSION}")
+        return NodeStanding.model_validate(record["standing"])
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ValueError(f"at {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"it is no record of a node: {type(error).__name__}: {error}") from error
 
 
 class NodeStandingChanged(Payload):

@@ -10,6 +10,7 @@ from fault_contracts.payload import Reason
 from health_ingest.domain.ledger import (
     LedgerPolicy,
     Step,
+    identified,
     pass_time,
     quarantine,
     release,
@@ -143,6 +144,12 @@ def test_a_board_under_another_uuid_is_remembered_as_such() -> None:
     there = seen(hit(NEW, "c1").entry, gpu("GPU-2"), node_id="a", seen_at=NOON, now=NOON)
     assert there.entry.device_id == "GPU-1"
     assert there.entry.other_ids == ("GPU-2",)
+
+
+def test_who_does_not_know_what_a_device_is_takes_nothing_away() -> None:
+    known = identified(NEW, gpu("GPU-1"))
+    assert known.kind is DeviceKind.GPU
+    assert identified(known, DeviceIdentity(kind=DeviceKind.OTHER, device_id="GPU-1")) == known
 
 
 def test_what_is_kept_is_bounded_and_the_count_is_not() -> None:

@@ -129,7 +129,16 @@ class StoredStanding:
 
     async def get(self, key: str) -> Entry | None:
         assert key == "node-a"
-        return None if self._standing is None else Entry(value=self._standing.model_dump_json().encode(), revision=1)
+        if self._standing is None:
+            return None
+        # As health-ingest writes it.
+        record = {
+            "v": NODE_RECORD_VERSION,
+            "standing": self._standing.model_dump(mode="json"),
+            "over": [],
+            "pending": [],
+        }
+        return Entry(value=json.dumps(record).encode(), revision=1)
 
 
 async def standing(record: NodeStanding | None) -> CheckResult:

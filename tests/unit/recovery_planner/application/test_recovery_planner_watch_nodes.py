@@ -89,14 +89,23 @@ def test_a_device_fault_moves_the_gang_to_the_spare_at_once() -> None:
     told(story)
 
 
-@pytest.mark.parametrize("kind", [{"tier": Tier.PROBLEM}, {"job_id": "another"}])
-def test_a_problem_and_a_condition_of_a_job_stop_nothing(kind: dict[str, object]) -> None:
+def test_a_problem_stops_nothing() -> None:
     async def story(rig: Rig) -> None:
         await rig.begin("a", "b", "s")
         await rig.until_running(1)
-        await Ingest(rig).fails("b", **kind)  # type: ignore[arg-type]
+        await Ingest(rig).fails("b", tier=Tier.PROBLEM)
         await rig.clock.sleep(5)
         assert not rig.stored(StopWorkers)
+
+    told(story)
+
+
+def test_a_broken_device_stops_the_gang_whosever_process_the_driver_names() -> None:
+    async def story(rig: Rig) -> None:
+        await rig.begin("a", "b", "s")
+        await rig.until_running(1)
+        await Ingest(rig).fails("b", job_id="another")
+        assert "b" not in (await rig.until_running(2)).nodes
 
     told(story)
 

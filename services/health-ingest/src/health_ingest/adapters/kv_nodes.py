@@ -8,14 +8,12 @@ from dataclasses import replace
 from pydantic import ValidationError
 
 from fault_contracts.envelope import Envelope, open_envelope
-from fault_contracts.hardware import NodeStanding
+from fault_contracts.hardware import NODE_RECORD_VERSION, NodeStanding
 from fault_contracts.payload import Payload
 from health_ingest.application.hardware_ports import NodeRecord
 from health_ingest.domain.node_standing import NodeState
 from service_kit.errors import PermanentError
 from service_kit.ports import KeyValue
-
-RECORD_VERSION = 1
 
 
 class KvNodes:
@@ -44,7 +42,7 @@ class KvNodes:
 def _encode(record: NodeRecord) -> bytes:
     return json.dumps(
         {
-            "v": RECORD_VERSION,
+            "v": NODE_RECORD_VERSION,
             "standing": record.state.standing.model_dump(mode="json"),
             "over": record.state.over,
             "pending": [envelope.to_bytes().decode() for envelope in record.pending],
@@ -55,8 +53,8 @@ def _encode(record: NodeRecord) -> bytes:
 def _decode(raw: bytes, revision: int) -> NodeRecord:
     try:
         body = json.loads(raw)
-        if body["v"] != RECORD_VERSION:
-            raise PermanentError(f"node record of version {body['v']}; this service reads {RECORD_VERSION}")
+        if body["v"] != NODE_RECORD_VERSION:
+            raise PermanentError(f"node record of version {body['v']}; this service reads {NODE_RECORD_VERSION}")
         pending: tuple[Envelope[Payload], ...] = tuple(open_envelope(text.encode()) for text in body["pending"])
         state = NodeState(standing=NodeStanding.model_validate(body["standing"]), over=tuple(body["over"]))
     except (ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:

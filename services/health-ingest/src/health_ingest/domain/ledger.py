@@ -24,7 +24,7 @@ from fault_contracts.hardware import (
     LedgerEntry,
     Strike,
 )
-from fault_contracts.inventory import DeviceIdentity
+from fault_contracts.inventory import DeviceIdentity, DeviceKind
 from fault_contracts.payload import Reason
 
 SERVICE = "health-ingest"
@@ -185,7 +185,7 @@ def identified(entry: LedgerEntry, device: DeviceIdentity) -> LedgerEntry:
         others = (*others, device.device_id)[-OTHER_IDS_MAX:]
     return entry.model_copy(
         update={
-            "kind": device.kind,
+            "kind": entry.kind if device.kind is DeviceKind.OTHER else device.kind,
             "other_ids": others,
             "board_serial": entry.board_serial or device.board_serial,
             "board_part_number": entry.board_part_number or device.board_part_number,

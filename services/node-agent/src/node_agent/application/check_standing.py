@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from pydantic import ValidationError
-
-from fault_contracts.hardware import NodeStanding
+from fault_contracts.hardware import standing_of_record
 from fault_contracts.payload import Health
 from node_agent.domain.validation_result import CheckResult
 from service_kit.errors import ServiceError
@@ -38,8 +36,8 @@ class StandingCheck:
         if entry is None:
             return [_line(Health.UNKNOWN, "none", f"nothing is recorded of {self._node_id}", counts=False)]
         try:
-            standing = NodeStanding.model_validate_json(entry.value)
-        except ValidationError as error:
+            standing = standing_of_record(entry.value)
+        except ValueError as error:
             return [_line(Health.UNKNOWN, "unreadable", f"the record is not understood: {error}"[:500])]
         reasons = "; ".join(reason.sentence for reason in standing.reasons)
         match standing.fit:

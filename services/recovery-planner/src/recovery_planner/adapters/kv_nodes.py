@@ -1,16 +1,10 @@
-"""Standings of nodes from the bucket `nodes`, which health-ingest writes: `{"v": 1, "standing": {...}, ...}`."""
+"""Standings of nodes from the bucket `nodes`, which health-ingest writes."""
 
 from __future__ import annotations
 
-import json
-
-from pydantic import ValidationError
-
-from fault_contracts.hardware import NodeStanding
+from fault_contracts.hardware import NodeStanding, standing_of_record
 from service_kit.errors import ContractViolation
 from service_kit.ports import KeyValue
-
-VERSION = 1
 
 
 class KvNodeStandings:
@@ -25,9 +19,6 @@ class KvNodeStandings:
         if entry is None:
             return None
         try:
-            record = json.loads(entry.value)
-            if record["v"] != VERSION:
-                raise ContractViolation(f"node record of version {record['v']}; this planner reads {VERSION}")
-            return NodeStanding.model_validate(record["standing"])
-        except (ValidationError, ValueError, KeyError, TypeError) as error:
+            return standing_of_record(entry.value)
+        except ValueError as error:
             raise ContractViolation(f"record of node {node_id} is damaged: {str(error)[:500]}") from error
