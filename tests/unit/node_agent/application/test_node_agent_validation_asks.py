@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fault_contracts.hardware import Hold, LedgerEntry, NodeStanding
+from fault_contracts.hardware import NODE_RECORD_VERSION, Hold, LedgerEntry, NodeStanding
 from fault_contracts.payload import Health, Reason
 from node_agent.application.check_conditions import ConditionsCheck
 from node_agent.application.check_ledger import LedgerCheck
