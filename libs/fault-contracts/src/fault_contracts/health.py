@@ -71,6 +71,7 @@ class Sample(Payload):
     values: dict[str, float] = Field(default_factory=dict, max_length=16)
     attributes: dict[Name, AttributeValue] = Field(default_factory=dict, max_length=16)
     count: int = Field(default=1, ge=1)
+    old: bool = False
     observed_at: At
 
 

@@ -145,7 +145,7 @@ def test_an_old_signal_raises_only_what_still_holds() -> None:
     async def told(stage: Stage) -> None:
         await stage.live()
         await stage.say(seen(stage, "event", old=True), "s0")
-        await stage.say(seen(stage, "xid_like", old=True), "s1")
+        await stage.say(seen(stage, "xid_like", attributes={"seq": "7"}, old=True), "s1")
         await stage.clock.sleep(1)
         assert [each.check for each in stage.heard(ConditionRaised)] == ["xid_like"]
         assert (await conditions(stage))["event"].total == 1

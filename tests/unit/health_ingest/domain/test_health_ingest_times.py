@@ -37,7 +37,14 @@ RESET = ruled(Clears.RESET, Weight.FAILURE)
 
 
 def bad(
-    condition: Condition, ruling: Ruling, at_s: float, *, old: bool = False, boot_id: str = "b1", observed_s: float = -1
+    condition: Condition,
+    ruling: Ruling,
+    at_s: float,
+    *,
+    old: bool = False,
+    boot_id: str = "b1",
+    observed_s: float = -1,
+    line: str = "",
 ) -> Condition:
     signal = Signal(
         signal_id=f"s{at_s}",
@@ -48,6 +55,7 @@ def bad(
         observed_at=after(observed_s if observed_s >= 0 else at_s),
         old=old,
         boot_id=boot_id,
+        attributes={"seq": line} if line else {},
     )
     return observe(condition, signal, now=after(at_s), policy=POLICY, ruling=ruling).condition
 
@@ -141,7 +149,7 @@ def test_an_old_log_does_not_raise_again_what_a_reset_ended() -> None:
     condition = bad(Condition(entity=GPU), RESET, 0)
     event = Reset(node_id="n", component_id="GPU-1", at=after(5), sentence="s", evidence_id="m")
     condition = reset(condition, event, now=after(6), policy=POLICY).condition
-    again = bad(condition, RESET, 7, old=True, observed_s=0)
+    again = bad(condition, RESET, 7, old=True, observed_s=0, line="1")
     assert again.phase is Phase.CLEAR
     assert forget_at(condition, POLICY) >= after(7 * 86_400)
     assert bad(condition, RESET, 8).phase is Phase.FAILURE
@@ -149,11 +157,16 @@ def test_an_old_log_does_not_raise_again_what_a_reset_ended() -> None:
 
 def test_an_old_event_starts_no_window_in_the_past() -> None:
     assert bad(Condition(entity=GPU), QUIET, 1_000, old=True, observed_s=0).phase is Phase.CLEAR
-    held = bad(
-        Condition(entity=GPU), replace(RESET, weight=Weight.PROBLEM, window_s=60.0), 1_000, old=True, observed_s=0
-    )
+    tolerated = replace(RESET, weight=Weight.PROBLEM, window_s=60.0)
+    held = bad(Condition(entity=GPU), tolerated, 1_000, old=True, observed_s=0, line="1")
     assert held.phase is Phase.PROBLEM
     assert window_end(held, POLICY) == after(1_060)
+
+
+def test_a_counter_that_was_found_at_the_first_look_raises_nothing() -> None:
+    found = bad(Condition(entity=GPU), RESET, 1_000, old=True)
+    assert (found.phase, found.total) == (Phase.CLEAR, 1)
+    assert bad(found, RESET, 1_030).phase is Phase.FAILURE
 
 
 def test_a_record_that_is_counted_again_is_kept_longer() -> None:

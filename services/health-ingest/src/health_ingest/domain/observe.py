@@ -85,8 +85,9 @@ def _bad(
     weight = _weight(ruling)
     if weight is Weight.RECORD:
         return _recorded(counted, signal, "recorded", f"{signal.code}: {ruling.sentence}", policy)
-    if signal.old and ruling.clears is not Clears.RESET:
-        # Nobody knows whether it still holds: what is measured is measured again, and quiet may be long over.
+    if signal.old and (ruling.clears is not Clears.RESET or line is None):
+        # Nobody knows whether it still holds: what is measured is measured again, and quiet may be long over. A line of
+        # this boot's log holds until a reset; a counter that was found at the first look may be of any time.
         return _recorded(counted, signal, "old", f"{signal.code} happened before anybody watched", policy)
     if condition.phase is Phase.CLEAR:
         return _open(counted, signal, ruling, given is not None, now=now, policy=policy)

@@ -114,6 +114,7 @@ def from_sweep(sweep: SignalsObserved, signal_id: str, place: Place | None = Non
             values=sample.values,
             attributes=sample.attributes,
             count=sample.count,
+            old=sample.old,
             boot_id=sweep.boot_id,
             place=place,
         )

@@ -30,6 +30,7 @@ def as_sample(observation: Observation) -> Sample:
         values=_numbers(observation.values, SAMPLE_FIELDS_MAX),
         attributes=_texts(observation.attributes, SAMPLE_FIELDS_MAX),
         count=observation.count,
+        old=observation.old,
         observed_at=observation.observed_at,
     )
 
