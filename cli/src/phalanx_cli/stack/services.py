@@ -20,10 +20,10 @@ from phalanx_cli.stack.state import HealthCheck, MemberRecord
 SERVICE_START_TIMEOUT_S = 60.0
 """All services together, from their start: imports take seconds on busy cores, and streams are created too."""
 
-EMBEDDED_STREAM_BYTES_MAX = 128 << 20
+EMBEDDED_STREAM_BYTES_MAX = 112 << 20
 """PHALANX_STREAM_BYTES_MAX of a stack with its own nats-server, unless the user sets it. The server reserves the limits
-of all streams and buckets, 0.9 GiB in sum, out of three quarters of the free disk: 1.25 GiB free is enough. A stream of
-128 MiB keeps some 250,000 events; when it is full the oldest go."""
+of all streams and buckets, 0.82 GiB in sum, out of three quarters of the free disk: 1.25 GiB free is enough. A stream of
+112 MiB keeps some 220,000 events; when it is full the oldest go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,7 +88,7 @@ class BusSettings(BaseSettings):
     ] = 1 << 30
     """[PHALANX_STREAM_BYTES_MAX] Upper limit of one stream's size, below what the registry asks for. nats-server
     reserves the limits of all streams on its disk, and a quarter of it for each bucket: 1 GiB fits a laptop; thousands
-    of nodes want 4 GiB. Embedded servers (`phalanx run`, `up`, `demo`) use 128 MiB unless this is set: 1.25 GiB of free
+    of nodes want 4 GiB. Embedded servers (`phalanx run`, `up`, `demo`) use 112 MiB unless this is set: 1.25 GiB of free
     disk is enough for them."""
 
     http_host: Annotated[str, Field(validation_alias=_env("PHALANX_HTTP_HOST", "http_host"))] = "127.0.0.1"
