@@ -24,7 +24,9 @@ from phalanx_cli.demo.stage import (
 from phalanx_cli.demo.story import JobStory
 from phalanx_cli.demo.watch import NotSeen
 
-NODES_BY_NAME = ("node-a", "node-b", "node-c", "node-d")
+NODES_BY_NAME = ("node-a", "node-b", "node-c")
+GPU_NODES_BY_NAME = ("gpu-a", "gpu-b", "gpu-c", "gpu-d")
+"""Machines of their own: those that break are held back from any later job, as they must be."""
 HEADINGS = {
     Act.RESTARTS: "A job on two nodes with two ranks each, one node in reserve; every fault must be recovered from",
     Act.IN_PLACE: "The same training as a re-executable block: processes must stay, but for the one that is killed",
@@ -41,7 +43,7 @@ async def recovering_job(stage: Stage, act: Act, *, spares: int) -> None:
     stage.screen.heading(HEADINGS[act])
     story = JobStory(f"demo-{act}", ranks_per_node=RANKS_PER_NODE)
     watch.follow(story)
-    names = NODES_BY_NAME[: 2 + spares]
+    names = (GPU_NODES_BY_NAME if act is Act.HARDWARE else NODES_BY_NAME)[: 2 + spares]
     with ExitStack() as ends:
         agents = ends.enter_context(
             stage.agents(story.job_id, act, "--faults", str(stage.folder.faults), spares=spares)
