@@ -70,9 +70,7 @@ class Agents:
 
     async def stop(self, node_id: str) -> None:
         """End the agent of one node, as its user would."""
-        process = self.processes[node_id]
-        process.terminate()
-        await asyncio.to_thread(process.stop, LEAVE_LIMIT_S)
+        await self.processes[node_id].stop_async(LEAVE_LIMIT_S)
 
     def log_path(self, node_id: str) -> Path:
         """The terminal output of a node's agent."""

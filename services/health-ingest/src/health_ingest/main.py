@@ -80,12 +80,13 @@ async def wire(service: Service[HealthIngestSettings]) -> None:
     service.own(await service.bus.listen(messages=[StepTimesReported, JobEnded], handler=stragglers.heard))
     # Here, because this service is the one that looks at what comes in.
     await service.audit(f"{NAME}-audit")
-    service.spawn(sweep.run(), name="sweep conditions")
-    service.spawn(sweep.rescan_forever(), name="rescan conditions")
-    service.spawn(stragglers.forever(), name="watch stragglers")
     await watch_peers(service)
     await hold_hardware(service, failpoints)
     await open_door(service)
+    # Last: what a killed process left is finished when this one is ready, not half way to it.
+    service.spawn(sweep.run(), name="sweep conditions")
+    service.spawn(sweep.rescan_forever(), name="rescan conditions")
+    service.spawn(stragglers.forever(), name="watch stragglers")
 
 
 async def wire_signals(
