@@ -171,7 +171,8 @@ class Options:
         """How long a job is; all but the first are as short as their faults allow."""
         if act in (Act.RESTARTS, Act.BUG):
             return self.steps
-        return _steps_needed(self.faults_of(act)) + (SLOW_STEPS if Fault.HOT_GPU in self.faults else 0)
+        faults = self.faults_of(act)
+        return _steps_needed(faults) + (SLOW_STEPS if Fault.HOT_GPU in faults else 0)
 
     @property
     def bug_at_step(self) -> int:
