@@ -1,4 +1,4 @@
-"""Cancellation that is not lost.
+"""Cancellation that is not lost, and waits that an end cuts short.
 
 `asyncio.wait_for` of Python 3.11 returns the result, and drops the cancellation, when both come in the same turn of the
 loop (python/cpython#86296); nats-py's requests are built on it. A task that is to end would go on for ever.
@@ -37,3 +37,13 @@ async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> set[asyncio.Task[Any
             task.cancel()
         _, left = await asyncio.wait(left, timeout=CANCEL_AGAIN_S)
     return left
+
+
+async def stopped_within(stopping: asyncio.Event, wait_s: float) -> bool:
+    """Wait for so long; True, at once, when it is time to stop."""
+    try:
+        async with asyncio.timeout(wait_s):
+            await stopping.wait()
+    except TimeoutError:
+        return False
+    return True

@@ -15,6 +15,7 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from service_kit import metrics
+from service_kit.cancellation import stopped_within
 from service_kit.delivery import TRIES_MAX, GiveUp, decode, is_bug, judge_failure
 from service_kit.errors import BusUnavailable
 from service_kit.jetstream.ack_reply import ACK, IN_PROGRESS, NAK, TERM, read_receipt
@@ -178,7 +179,9 @@ class BatchConsumer:
                         return
                 return
             tries += 1
-            if await self._pause(max(verdict.wait_s, 0.25 if isinstance(failure, BusUnavailable) else 0.0)):
+            if await stopped_within(
+                self._stopping, max(verdict.wait_s, 0.25 if isinstance(failure, BusUnavailable) else 0.0)
+            ):
                 return
             while not await self._connection.wait_connected(0.5):
                 if self._stopping.is_set():
@@ -201,31 +204,18 @@ class BatchConsumer:
         await self._bury(held, verdict, tries)
 
     async def _bury(self, held: _Held, verdict: GiveUp, tries: int) -> None:
-        """Dead-letter it; keeps trying while the bus is away, for a message must not vanish."""
-        wait_s = 0.25
-        while not await self._dead_letters.put(
+        """Dead-letter it."""
+        if await self._dead_letters.put_at_last(
             verdict,
             held.msg.data,
+            stopping=self._stopping,
             consumer=self._name,
             subject=held.msg.subject,
             stream=self._stream,
             stream_sequence=held.place[0],
             deliveries=tries,
         ):
-            if await self._pause(wait_s):
-                return
-            wait_s = min(2 * wait_s, 10.0)
-        metrics.HANDLED.labels(consumer=self._name, outcome="dead_letter").inc()
-        await self._tell(held, TERM)
-
-    async def _pause(self, wait_s: float) -> bool:
-        """Wait; True when it is time to stop."""
-        try:
-            async with asyncio.timeout(wait_s):
-                await self._stopping.wait()
-        except TimeoutError:
-            return False
-        return True
+            await self._tell(held, TERM)
 
     async def _tell(self, held: _Held, receipt: bytes) -> None:
         if receipt in (ACK, TERM):

@@ -16,6 +16,7 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from service_kit import metrics, tracing
+from service_kit.cancellation import stopped_within
 from service_kit.delivery import TRIES_MAX, GiveUp, decode, is_bug, judge_failure
 from service_kit.errors import BusUnavailable
 from service_kit.jetstream.ack_reply import ACK, IN_PROGRESS, NAK, TERM, read_receipt
@@ -162,7 +163,7 @@ class Consumer:
             if isinstance(verdict, GiveUp):
                 return await self._bury(held, verdict, tries)
             metrics.REDELIVERIES.labels(consumer=self._name).inc()
-            if await self._pause(verdict.wait_s):
+            if await stopped_within(self._stopping, verdict.wait_s):
                 return NAK
             if isinstance(failure, BusUnavailable) and not self._connection.is_connected:
                 # The bus is away, which says nothing about the message: this try does not count.
@@ -190,31 +191,18 @@ class Consumer:
         return None
 
     async def _bury(self, held: _Held, verdict: GiveUp, tries: int) -> bytes:
-        """Dead-letter it; keeps trying while the bus is away, for a message must not vanish."""
-        wait_s = 0.25
-        while not await self._dead_letters.put(
+        """Dead-letter it."""
+        buried = await self._dead_letters.put_at_last(
             verdict,
             held.msg.data,
+            stopping=self._stopping,
             consumer=self._name,
             subject=held.msg.subject,
             stream=held.stream,
             stream_sequence=held.sequence,
             deliveries=tries,
-        ):
-            if await self._pause(wait_s):
-                return NAK
-            wait_s = min(2 * wait_s, 10.0)
-        metrics.HANDLED.labels(consumer=self._name, outcome="dead_letter").inc()
-        return TERM
-
-    async def _pause(self, wait_s: float) -> bool:
-        """Wait; True when it is time to stop."""
-        try:
-            async with asyncio.timeout(wait_s):
-                await self._stopping.wait()
-        except TimeoutError:
-            return False
-        return True
+        )
+        return TERM if buried else NAK
 
     def _answer(self, msg: Msg, receipt: bytes) -> None:
         task = asyncio.get_running_loop().create_task(self._tell(msg, receipt))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from fault_contracts.registry import Stream
 from service_kit import metrics
+from service_kit.cancellation import stopped_within
 from service_kit.delivery import GiveUp, dead_letter, message_id
 from service_kit.errors import ServiceError, TransientError
 from service_kit.jetstream.publisher import Publisher
@@ -12,6 +15,8 @@ from service_kit.logging import get_logger
 from service_kit.ports import Clock
 
 PUT_LIMIT_S = 5.0
+RETRY_FIRST_S = 0.25
+RETRY_S_MAX = 10.0
 
 log = get_logger(__name__)
 
@@ -77,4 +82,33 @@ class DeadLetters:
             return True
         log.error("dead_lettered", message_id=envelope.id, **where)
         metric.inc()
+        return True
+
+    async def put_at_last(
+        self,
+        verdict: GiveUp,
+        raw: bytes,
+        *,
+        stopping: asyncio.Event,
+        consumer: str,
+        subject: str,
+        stream: str,
+        stream_sequence: int | None,
+        deliveries: int,
+    ) -> bool:
+        """Store it, however long the bus is away: a message must not vanish. False: it was time to stop first."""
+        wait_s = RETRY_FIRST_S
+        while not await self.put(
+            verdict,
+            raw,
+            consumer=consumer,
+            subject=subject,
+            stream=stream,
+            stream_sequence=stream_sequence,
+            deliveries=deliveries,
+        ):
+            if await stopped_within(stopping, wait_s):
+                return False
+            wait_s = min(2 * wait_s, RETRY_S_MAX)
+        metrics.HANDLED.labels(consumer=consumer, outcome="dead_letter").inc()
         return True
