@@ -5,10 +5,10 @@ synchronous=FULL, unlike the launcher's journal: a reboot follows the commit, an
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
+from node_agent.adapters.journal_file import Survives, open_journal
 from node_agent.application.node_action_ports import ActionEntry
 
 ENTRIES_MAX = 1_000
@@ -35,13 +35,7 @@ class SqliteActionJournal:
     """
 
     def __init__(self, path: Path) -> None:
-        try:
-            self._db = sqlite3.connect(path, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")
-            self._db.execute(_SCHEMA)
-        except sqlite3.Error as error:
-            raise OSError(f"cannot use the journal of actions {path}: {error}") from error
+        self._db = open_journal(path, _SCHEMA, survives=Survives.POWER_CUT, name="the journal of actions")
 
     def find(self, operation_id: str) -> ActionEntry | None:
         """See the port."""

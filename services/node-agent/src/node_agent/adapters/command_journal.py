@@ -6,9 +6,9 @@ cut may lose the last commits, but it ends the ranks as well, and then there is 
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
+from node_agent.adapters.journal_file import Survives, open_journal
 from node_agent.application.control_ports import JournalEntry
 from node_agent.domain.fence import NOTHING_SEEN, FencePoint
 
@@ -38,13 +38,7 @@ class SqliteCommandJournal:
     """
 
     def __init__(self, path: Path) -> None:
-        try:
-            self._db = sqlite3.connect(path, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=NORMAL")
-            self._db.execute(_SCHEMA)
-        except sqlite3.Error as error:
-            raise OSError(f"cannot use the command journal {path}: {error}") from error
+        self._db = open_journal(path, _SCHEMA, survives=Survives.PROCESS, name="the command journal")
         self._newest: dict[str, FencePoint] = {}
 
     def newest(self, job_id: str) -> FencePoint:
