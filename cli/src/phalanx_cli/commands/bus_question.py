@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import os
+import socket
 import sys
 from collections.abc import Callable, Iterable
 
@@ -44,6 +46,20 @@ def fail(command: str, text: str, code: int) -> int:
     """Say what went wrong; returns the exit code."""
     sys.stderr.write(f"phalanx {command}: {text}\n")
     return code
+
+
+def who() -> str:
+    """Whoever runs this, for the record."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = "unknown"  # a container without a passwd entry
+    return f"{user}@{socket.gethostname()}"
+
+
+def printable(line: str) -> str:
+    """A foreign text must not move the cursor or make a second line."""
+    return "".join(c if c.isprintable() else "?" for c in line)
 
 
 def print_lines(lines: Iterable[str]) -> None:

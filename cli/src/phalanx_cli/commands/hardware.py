@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 import json
 import re
-import socket
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from phalanx_cli.commands.bus_choice import chosen_bus
-from phalanx_cli.commands.bus_question import EXIT_UNAVAILABLE, answer, fail, hush_log, print_lines
+from phalanx_cli.commands.bus_question import EXIT_UNAVAILABLE, answer, fail, hush_log, print_lines, printable, who
 from phalanx_cli.stack import developer
 
 if TYPE_CHECKING:
@@ -123,15 +121,6 @@ def until_of(text: str, now: datetime) -> datetime:
     return end
 
 
-def who() -> str:
-    """Whoever runs this, for the record."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = "unknown"  # a container without a passwd entry
-    return f"{user}@{socket.gethostname()}"
-
-
 def run_hardware(question: dict[str, str], *, as_json: bool, cluster: str, data_dir: Path) -> int:
     """Ask the ledger and print what it says; returns the exit code."""
     return answer("hardware", lambda: _run(question, as_json, cluster, data_dir))
@@ -161,7 +150,7 @@ def _run(question: dict[str, str], as_json: bool, cluster: str, data_dir: Path) 
         lines = [line for entry in entries for line in entry_lines(entry)]
         if question["verb"] != "show" and not said["changed"]:
             lines.insert(0, "it was so already; nothing has changed")
-    print_lines("".join(c if c.isprintable() else "?" for c in line) for line in lines)
+    print_lines(map(printable, lines))
     return developer.EXIT_OK
 
 

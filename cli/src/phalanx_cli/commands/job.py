@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from phalanx_cli.commands.bus_choice import buses
-from phalanx_cli.commands.bus_question import answer, fail, hush_log, print_lines
+from phalanx_cli.commands.bus_question import answer, fail, hush_log, print_lines, printable
 from phalanx_cli.stack import developer
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _show(job_id: str, *, as_json: bool, cluster: str, data_dir: Path) -> int:
         lines = [line for view in views for line in job_lines(view)]
     else:
         lines = _list(views)
-    print_lines("".join(c if c.isprintable() else "?" for c in line) for line in lines)
+    print_lines(map(printable, lines))
     return developer.EXIT_OK
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from phalanx_cli.commands.bus_choice import buses
-from phalanx_cli.commands.bus_question import answer, fail, hush_log, print_lines
+from phalanx_cli.commands.bus_question import answer, fail, hush_log, print_lines, printable
 from phalanx_cli.stack import developer
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a node, with every row and number.")]
@@ -69,5 +69,5 @@ def _show(node_id: str, as_json: bool, cluster: str, data_dir: Path, command: st
         lines = [line for view in views for line in node_lines(view)]
     else:
         lines = list(list_lines(views))
-    print_lines("".join(c if c.isprintable() else "?" for c in line) for line in lines)
+    print_lines(map(printable, lines))
     return exit_code(views)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 import json
 import os
-import socket
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from phalanx_cli.commands.bus_choice import chosen_bus
-from phalanx_cli.commands.bus_question import answer, fail, hush_log, print_lines
+from phalanx_cli.commands.bus_question import answer, fail, hush_log, print_lines, printable, who
 from phalanx_cli.stack import developer
 
 if TYPE_CHECKING:
@@ -70,7 +68,7 @@ def node_action(
         "action": action.value.replace("-", "_"),
         "gpu_uuid": gpu,
         "dry_run": dry_run,
-        "asked_by": by or f"{getpass.getuser()}@{socket.gethostname()}",
+        "asked_by": by or who(),
         "reason": {"rule_id": "person", "sentence": reason[:2_000]},
     }
     raise typer.Exit(answer("node-action", lambda: _order(order, wait, as_json, cluster, data_dir)))
@@ -147,5 +145,4 @@ def _lines(report: NodeActionReported) -> list[str]:
     told = [f"{report.node_id} {report.action.value}: {report.outcome.value}; {report.reason.sentence}"]
     told += [f"  $ {command}" for command in report.commands]
     told += [f"  | {line}" for line in report.output.splitlines()[-20:]]
-    # A foreign text must not move the cursor or make a second line.
-    return ["".join(c if c.isprintable() else "?" for c in line) for line in told]
+    return [printable(line) for line in told]

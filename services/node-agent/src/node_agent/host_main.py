@@ -11,6 +11,7 @@ import socket
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from fault_contracts.envelope import derived_id
 from fault_contracts.node_actions import OrderNodeAction
@@ -187,10 +188,11 @@ def _card(settings: HostSettings, identity: HostIdentity) -> dict[str, object]:
         "pid": os.getpid(),
         "instance_id": identity.instance_id,
         "boot_id": identity.boot_id,
-        "kmsg_path": str(settings.kmsg_path),
+        # Read from any folder: absolute.
+        "kmsg_path": NOT_READ if str(settings.kmsg_path) == NOT_READ else str(settings.kmsg_path.absolute()),
         "nvml": settings.nvml.value,
         "nvml_library": settings.nvml_library,
-        "fake_state": os.environ.get(FAKE_STATE_VARIABLE, ""),
+        "fake_state": str(Path(state).absolute()) if (state := os.environ.get(FAKE_STATE_VARIABLE, "")) else "",
         "sys_root": str(settings.sys_root),
         "started_at": identity.started_at.isoformat(),
     }

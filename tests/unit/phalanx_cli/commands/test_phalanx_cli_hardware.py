@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 from fault_contracts.hardware import Hold, LedgerEntry, Strike
 from fault_contracts.payload import Reason
 from phalanx_cli.commands.app import app
-from phalanx_cli.commands.hardware import BadSpan, until_of, who
+from phalanx_cli.commands.bus_question import who
+from phalanx_cli.commands.hardware import BadSpan, until_of
 from phalanx_cli.commands.hardware_view import entry_lines, list_lines
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
