@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from fault_contracts.health import SignalObserved, SignalsObserved
 from fault_contracts.node_actions import ActionOutcome, NodeAction, NodeActionReported
 from fault_contracts.payload import Health
-from health_ingest.application.advance_condition import AdvanceCondition, Decide
+from health_ingest.application.advance_condition import SOURCE, AdvanceCondition, Decide
 from health_ingest.application.condition_index import ConditionIndex
 from health_ingest.application.end_by_reset import EndByReset
 from health_ingest.application.nodes_heard import NodesHeard
@@ -162,6 +162,8 @@ class IngestBatch:
         now = self._clock.now()
         for delivery in deliveries:
             payload = delivery.envelope.data
+            if delivery.envelope.source.startswith(SOURCE):
+                continue  # what others tell of a node, or its peers, is no word of its agent
             self._heard.heard(payload.node_id, now)
             if not isinstance(payload, (SignalObserved, SignalsObserved)):
                 continue

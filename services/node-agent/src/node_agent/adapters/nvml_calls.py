@@ -187,6 +187,10 @@ def _field_value(value: Any) -> int:
     return int(value.value.ullVal if kind in (2, 3) else value.value.uiVal)
 
 
+_NO_SUCH_LINK = (nvml.NVML_ERROR_INVALID_ARGUMENT, nvml.NVML_ERROR_NOT_SUPPORTED, nvml.NVML_ERROR_NOT_FOUND)
+"""What NVML says of the link past the last one."""
+
+
 def _links(said: Answers, handle: Handle) -> None:
     states: list[int] = []
     for link in range(LINKS_MAX):
@@ -194,9 +198,9 @@ def _links(said: Answers, handle: Handle) -> None:
         if state is None:
             break
         states.append(int(state))
-    if not states:
-        return
-    said.errors.pop("nvlink_up", None)  # the link past the last one
+    if not states or said.errors.get("nvlink_up", nvml.NVML_ERROR_NOT_FOUND) not in _NO_SUCH_LINK:
+        return  # one that could not be read is no end of the row: those after it are unknown, not down
+    said.errors.pop("nvlink_up", None)
     said.by_link["nvlink_up"] = states
     scopes = [(field, link) for field in LINK_FIELDS.values() for link in range(len(states))]
     values = said.ask("nvlink_fields", nvml.nvmlDeviceGetFieldValues, handle, scopes)
