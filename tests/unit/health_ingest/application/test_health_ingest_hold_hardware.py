@@ -182,6 +182,19 @@ def test_a_quarantined_device_makes_another_node_bad_and_its_old_one_fit() -> No
     told(story)
 
 
+def test_what_an_inventory_tells_of_a_struck_device_is_kept_though_it_moved_nowhere() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.begin()
+        await stage.fails()
+        await stage.clock.sleep(200)
+        await stage.has("a", "GPU-1")
+        await stage.clock.sleep(200)
+        await stage.has("b", "GPU-of-another-name")
+        assert await stage.fit("b") is Health.BAD, "the same board under another uuid"
+
+    told(story)
+
+
 @pytest.mark.parametrize("kind", [{"origin": "user"}, {"sympathetic": True}, {"origin": "driver"}])
 def test_what_is_not_the_hardwares_fault_never_strikes(kind: dict[str, object]) -> None:
     async def story(stage: Stage) -> None:

@@ -73,9 +73,8 @@ class KeepLedger:
                 if not create:
                     return Step(entry=fresh, effects=(), reason=_NOT_LISTED)
                 record = LedgerRecord(entry=fresh)
-            known = replace(record, entry=identified(record.entry, device))
             try:
-                return await self._apply(known, decide, causation_id)
+                return await self._apply(record, lambda entry: decide(identified(entry, device)), causation_id)
             except CompareAndSetLost:
                 continue
         raise TransientError(f"ledger entry of {device.device_id} changed {ROUNDS_MAX} times while it was decided on")
