@@ -252,6 +252,19 @@ async def test_a_dry_run_shows_and_does_nothing() -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_dry_run_that_is_found_again_is_no_news_and_one_that_was_missed_is() -> None:
+    scene = Scene()
+    order = scene.order(dry_run=True)
+    missed = await scene.take(order, pushed=False)
+    assert missed is not None
+    assert missed.outcome is ActionOutcome.DRY_RUN
+    await scene.take(order, pushed=False)
+    assert len(scene.outbox.sent) == 1
+    await scene.take(order, pushed=True)
+    assert len(scene.outbox.sent) == 2
+
+
+@pytest.mark.asyncio
 async def test_what_is_not_permitted_or_not_possible_is_refused() -> None:
     scene = Scene(allowed="validate")
     assert await scene.outcome(scene.order()) == (ActionOutcome.REFUSED, "node_action.not_allowed")

@@ -80,6 +80,8 @@ class NodeActor:
         self._clock = clock
         self._impossible = impossible
         self._busy_with = ""
+        self._shown_last = ""
+        """Operation of the newest dry run: it is not in the journal, and a look at the stored order finds it again."""
         self._at_work: set[asyncio.Task[None]] = set()
         self._numbers = count()
 
@@ -134,6 +136,9 @@ class NodeActor:
                 if pushed:
                     await self._send(self._report(order, _plain(ActionOutcome.REFUSED, judgement.reason)))
             case ActionRuling.SHOW:
+                if order.operation_id == self._shown_last and not pushed:
+                    return
+                self._shown_last = order.operation_id
                 result = _plain(ActionOutcome.DRY_RUN, judgement.reason)
                 result.commands += [shown(step) for step in steps_of(self._configured, order, device)]
                 await self._send(self._report(order, result))
