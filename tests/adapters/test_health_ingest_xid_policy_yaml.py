@@ -10,11 +10,11 @@ from fault_contracts.faults import Action, Attribution
 from fault_contracts.health import Component
 from fault_contracts.payload import Health
 from health_ingest.adapters.xid_policy_yaml import SHIPPED, load_xid_policy
-from health_ingest.adapters.yaml_fields import PolicyRefused
 from health_ingest.domain.ruling import Clears, Ruling, Weight
 from health_ingest.domain.seen import Seen, remember
 from health_ingest.domain.signal import Entity, Signal
 from health_ingest.domain.xid_policy import clearing, weigh
+from service_kit.yaml_fields import PolicyRefused
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DAY_S = 86_400.0

@@ -30,6 +30,7 @@ SERVICES = ("health_ingest", "fault_classifier", "recovery_planner", "node_agent
 ROOMS = "A service has six rooms, and they point down"
 PACKAGES = "Packages point down, and services never import each other"
 DOMAIN_IO = "A domain does no I/O: no clock, random, environment, file, log or client library"
+ENGINE_IO = "The engine does no I/O; only its loading of rules reads files"
 ADDRESSING = "A domain sees payloads, not addressing"
 PURE = "Contracts, topology and the wire format of the worker socket do no I/O"
 STDLIB = "What lives inside a training process needs the standard library only"
@@ -75,6 +76,7 @@ VIOLATIONS = (
     planted(
         DOMAIN_IO, "node_agent.domain.planted_inside", "subprocess", line="def f() -> None:\n    import subprocess"
     ),
+    planted(ENGINE_IO, "fault_attribution.derive.planted_os", "os"),
     planted(ADDRESSING, "health_ingest.domain.planted_subjects", "fault_contracts.subjects"),
     planted(PURE, "fault_contracts.planted_asyncio", "asyncio"),
     planted(PURE, "training_topology.planted_os", "os"),

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from fault_contracts.faults import Action, Attribution
-from health_ingest.adapters.yaml_fields import Fields, PolicyRefused, read_lists
 from health_ingest.domain.ruling import Clears, Weight
 from health_ingest.domain.seen import Distinct, Same
 from health_ingest.domain.xid_rows import (
@@ -28,6 +27,7 @@ from health_ingest.domain.xid_rows import (
     XidPolicy,
     XidRow,
 )
+from service_kit.yaml_fields import Fields, PolicyRefused, read_lists
 
 SHIPPED = Path(__file__).resolve().parent.parent / "policies"
 CODE_MAX = 99_999

@@ -87,6 +87,18 @@ class Fields:
         """Whether the field is there."""
         return name in self._nodes
 
+    @property
+    def line(self) -> int:
+        """Where this mapping begins."""
+        return self._line
+
+    def plain(self, name: str) -> dict[str, str]:
+        """A mapping of names to plain values; empty when it is left out."""
+        if not self.has(name):
+            return {}
+        inner = self.mapping(name)
+        return {key: inner._scalar(key, node) for key, node in inner._nodes.items()}
+
     def text(self, name: str, default: str = _UNSET) -> str:
         """A text that is not empty."""
         node = self._take(name, default)

@@ -1,0 +1,1 @@
+"""Lines and events to findings, findings to a verdict; the same code live, in `phalanx diagnose` and in replay."""

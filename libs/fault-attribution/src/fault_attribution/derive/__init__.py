@@ -1,0 +1,25 @@
+"""Findings that follow from other findings: who is missing, what came again, whether work went on.
+
+A derivation is a function of all findings so far and yields more. It may use the order of lines within one stream, and
+times only where minutes lie between; the result must not depend on how lines of different streams interleave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from fault_attribution.derive.exits import exits
+from fault_attribution.finding import Finding
+
+Derivation = Callable[[Sequence[Finding]], Iterator[Finding]]
+
+DERIVATIONS: tuple[Derivation, ...] = (exits,)
+"""In order: a later one may read what an earlier one found."""
+
+
+def complete(findings: Iterable[Finding], derivations: Sequence[Derivation] = DERIVATIONS) -> tuple[Finding, ...]:
+    """All findings with those that follow from them."""
+    known = list(findings)
+    for derivation in derivations:
+        known += list(derivation(tuple(known)))
+    return tuple(known)

@@ -1,0 +1,1 @@
+"""Signatures on text, in linear time."""
