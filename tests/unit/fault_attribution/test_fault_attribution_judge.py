@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+
 from fault_attribution.cause_rule import ActionChoice, CauseBook, CauseRule, CulpritKind, Prior, Weight
 from fault_attribution.finding import Finding, Role
 from fault_attribution.judge import JudgePolicy, judge
@@ -79,7 +80,8 @@ def test_order_of_evidence_does_not_matter() -> None:
         )
     )
     findings = [
-        seen("bug", node="n1", rank=1), seen("bug", node="n2", rank=2), seen("xid", node="n2"), seen("again", node="n1"),
+        seen("bug", node="n1", rank=1), seen("bug", node="n2", rank=2), seen("xid", node="n2"),
+        seen("again", node="n1"),
     ]  # fmt: skip
     first, *others = [judge(order, book) for order in itertools.permutations(findings)]
     assert all(said == first for said in others)

@@ -1,6 +1,7 @@
 """The language of cause rules."""
 
 import pytest
+
 from fault_attribution.evidence_line import Source
 from fault_attribution.finding import Finding, Role
 from fault_attribution.term import FindingsByKind, TermRefused, parse_term
