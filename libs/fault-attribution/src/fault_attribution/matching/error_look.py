@@ -22,9 +22,11 @@ LOOKS = Signature(
     role=Role.UNRECOGNISED,
     pattern=(
         r"(?:^|[^A-Za-z0-9_])(?:ERROR|FATAL|CRITICAL|SEVERE|PANIC|Fatal|FAILED)(?:[^A-Za-z0-9_]|$)"
-        r"|^(?:\[[^\]]{0,40}\]:? ?)*(?:[A-Za-z_][A-Za-z0-9_]*\.)*[A-Za-z0-9_]*(?:Error|Exception|Failure|Fault)(?:: |:?$)"
-        r"|Traceback \(most recent call last\)|(?i)\b(?:panic|fatal error|cannot|unable to|core dumped|aborted"
-        r"|failed (?:to|with|on|in|at|for|because)|failure|failed[:!.,]|(?:has|have|is|was) failed|error: +[a-z]|error \d)"
+        # The last line of a traceback; the line "Traceback ..." in front of it says nothing.
+        r"|^(?:\[[^\]]{0,40}\]:? ?)*(?:[A-Za-z_][A-Za-z0-9_]*\.)*"
+        r"[A-Za-z0-9_]*(?:Error|Exception|Failure|Fault|Interrupt|Expired)(?:: |:?$)"
+        r"|(?i)\b(?:panic|fatal error|cannot|unable to|core dumped|aborted|failure|failed[:!.,]"
+        r"|failed (?:to|with|on|in|at|for|because)|(?:has|have|is|was) failed|error: +[a-z]|error \d+(?:[^.\d]|$))"
         r"|\bfailed$"
     ),
     meaning="It looks like an error, and no signature knows it.",
@@ -32,8 +34,8 @@ LOOKS = Signature(
 )
 LITERALS = Literals(
     texts=frozenset(
-        {"error", "exception", "fatal", "critical", "severe", "panic", "fail", "fault", "traceback", "cannot",
-         "unable to", "core dumped", "aborted"}
+        {"error", "exception", "fatal", "critical", "severe", "panic", "fail", "fault", "interrupt", "expired",
+         "cannot", "unable to", "core dumped", "aborted"}
     ),
     ignore_case=True,
 )  # fmt: skip
@@ -51,8 +53,10 @@ FRAME = Signature(
 _COUNTED_NOTHING = span_finder(
     compile_pattern(
         r"(?i)\b(?:0|no|zero|without) +(?:\w+ +)?(?:failed|failures?|errors?|exceptions?)\b"
-        r"|\b(?:failed|failures?|errors?|fatal|critical|exceptions?)[\"']?\s*[=:]\s*(?:0+(?:\.0+)?\b|none|false|null|\[\]|off)"
-        r"|\berror[_ ]?(?:rate|count|handler|correction|bars?)\b|ignor(?:e|ing) (?:the )?(?:failure|errors?|exceptions?)\b",
+        r"|\b(?:failed|failures?|errors?|fatal|critical|exceptions?)[\"']?\s*[=:]"
+        r"\s*(?:0+(?:\.0+)?\b|none|false|null|\[\]|off)"
+        r"|\berror[_ ]?(?:rate|count|handler|correction|bars?)\b"
+        r"|ignor(?:e|ing) (?:the )?(?:failure|errors?|exceptions?)\b",
         captures=False,
     ),
     anchored=False,

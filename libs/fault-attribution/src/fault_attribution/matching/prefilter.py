@@ -30,7 +30,8 @@ class Prefilter:
         self._search: SpanFinder | None = None
         self._every_line = 0
         """Bits of the patterns to try on every line."""
-        self._bits_of: dict[bytes, int] = {}
+        self._known: dict[bytes, tuple[int, int]] = {}
+        """For each text: the bits that it means, and how far back the search goes on for one that overlaps it."""
         self._all_bits = (1 << len(wanted)) - 1
         self._selected: dict[int, tuple[int, ...]] = {}
         self._build(wanted, PREFILTER_MEMORY_BYTES if memory_bytes is None else memory_bytes)
@@ -77,8 +78,14 @@ class Prefilter:
                 # No pattern will see this part, and a hostile line may hold a million of these texts.
                 to = end
                 continue
-            # A letter outside ASCII can equal an ASCII one when case is ignored; then any pattern may be meant.
-            bits |= self._bits_of.get(data[at:to].lower(), self._all_bits)
+            known = self._known.get(data[at:to].lower())
+            if known is None:
+                # A letter outside ASCII equals an ASCII one when case is ignored; then any pattern may be meant.
+                bits |= self._all_bits
+                to = at + 1
+            else:
+                bits |= known[0]
+                to -= known[1]
         if bits:
             yield start, min(end, limit), bits
 
@@ -113,7 +120,7 @@ class Prefilter:
             self._every_line = self._all_bits
             return
         self._search = span_finder(compiled, anchored=False)
-        self._bits_of = _bits_by_text(wanted)
+        self._known = _meanings(wanted)
 
 
 def _alternation(wanted: dict[str, int], ignoring_case: set[str]) -> bytes:
@@ -125,25 +132,22 @@ def _alternation(wanted: dict[str, int], ignoring_case: set[str]) -> bytes:
     return "|".join(parts).encode()
 
 
-def _bits_by_text(wanted: dict[str, int]) -> dict[bytes, int]:
-    """For each text found: the patterns that want it, or one that may hide in it or begin inside it.
+def _meanings(wanted: dict[str, int]) -> dict[bytes, tuple[int, int]]:
+    """For each text: the patterns that want it or one that hides in it, and its longest end that begins another text.
 
-    The search goes on behind a text, so one that overlaps it is not found by itself. Naming a pattern too many costs
-    a try; too few would lose a finding.
+    The search goes on in front of that end. So every occurrence of every text is found by itself or hides in one that
+    is found.
     """
     folded: dict[bytes, int] = {}
-    beginning_with: dict[bytes, int] = {}
     for text, bits in wanted.items():
         key = text.encode().lower()
         folded[key] = folded.get(key, 0) | bits
-        for size in range(1, len(key)):
-            beginning_with[key[:size]] = beginning_with.get(key[:size], 0) | bits
-    bits_of = {}
+    beginnings = {key[:size] for key in folded for size in range(1, len(key))}
+    meanings = {}
     for found, bits in folded.items():
         for begin in range(len(found)):
             for end in range(begin + LITERAL_BYTES_MIN, len(found) + 1):
                 bits |= folded.get(found[begin:end], 0)
-        for size in range(1, len(found)):
-            bits |= beginning_with.get(found[-size:], 0)
-        bits_of[found] = bits
-    return bits_of
+        back = next((size for size in range(len(found) - 1, 0, -1) if found[-size:] in beginnings), 0)
+        meanings[found] = (bits, back)
+    return meanings
