@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from fault_attribution.derive.exits import exits
+from fault_attribution.derive.host_capacity import capacity
+from fault_attribution.derive.host_outage import outages
+from fault_attribution.derive.host_sharing import sharing
 from fault_attribution.finding import Finding
 
 Derivation = Callable[[Sequence[Finding]], Iterator[Finding]]
 
-DERIVATIONS: tuple[Derivation, ...] = (exits,)
+DERIVATIONS: tuple[Derivation, ...] = (exits, capacity, outages, sharing)
 """In order: a later one may read what an earlier one found."""
 
 
