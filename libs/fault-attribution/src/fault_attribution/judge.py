@@ -53,7 +53,8 @@ def judge(findings: Iterable[Finding], book: CauseBook, policy: JudgePolicy | No
     policy = policy or JudgePolicy()
     known = tuple(findings)
     by_kind = FindingsByKind(known)
-    found = [hypothesis for rule in book.rules if (hypothesis := _hypothesis(rule, by_kind, book)) is not None]
+    rules = book.concerned(by_kind.kinds)
+    found = [hypothesis for rule in rules if (hypothesis := _hypothesis(rule, by_kind, book)) is not None]
     active = _shared([each for each in found if each.rule.state is RuleState.ACTIVE], policy)
     observed = tuple(each for each in found if each.rule.state is RuleState.OBSERVE)[:HYPOTHESES_MAX]
     if not active:
