@@ -8,16 +8,19 @@ from fault_contracts.agent import RestartAsked
 from fault_contracts.commands import StartWorkers
 from fault_contracts.faults import Action, Attribution
 from fault_contracts.payload import Reason
-from fault_contracts.recovery import GangFormed, JobOutcome, RecoveryLevel, RecoveryPlanned
+from fault_contracts.recovery import GangFormed, JobOutcome, RecoveryPlanned
+from fault_contracts.recovery_level import RecoveryLevel
 from recovery_planner.domain import phases
 from recovery_planner.domain.budget import budget_at
 from recovery_planner.domain.checkpoint import ChosenCheckpoint, choose, note_start
 from recovery_planner.domain.culprit import level_of, place_without_culprits
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.ending import end_job
-from recovery_planner.domain.gang import Gang, GenerationStart, Incident, Phase, Standing, Verdict
+from recovery_planner.domain.gang import Gang, GenerationStart, Phase
 from recovery_planner.domain.gang_machine import Trigger
 from recovery_planner.domain.in_process import granularity, replaced_ranks
+from recovery_planner.domain.incident import Incident, Verdict
+from recovery_planner.domain.member import Standing
 from recovery_planner.domain.node_fitness import hold_back_all
 from recovery_planner.domain.placement import Placement
 from recovery_planner.domain.preemption import leave_out
