@@ -111,9 +111,7 @@ def vary(engine: Engine, folder: Path, base: Figures, seeds: int) -> tuple[list[
         if nodes:
             failed.append(f"{name}: {nodes} node action(s) on user faults in {seeds} runs; none is promised")
     print(f"variants, medians over {seeds} seeds (what is lost)", *variant_lines(rows), sep="\n")
-    print(
-        "half of the evidence is reported only: without its one decisive line a verdict would be a guess\n", flush=True
-    )
+    print("half of the evidence is reported only: a verdict without the decisive line is a guess\n", flush=True)
     return failed, rows
 
 
