@@ -53,7 +53,9 @@ def _disks(findings: Sequence[Finding]) -> Iterator[Finding]:
     readings = [each for each in findings if each.kind in ("disk_reading", "disk_percent") and not _is_image(each)]
     full = [each for each in readings if (each.number_of("pct") or 0.0) >= DISK_FULL_PCT]
     for each in full:
-        yield _told(each, "disk_full", Role.CAUSE, f"{each.captures.get('mount', 'a file system')} is full: {each.text}")
+        yield _told(
+            each, "disk_full", Role.CAUSE, f"{each.captures.get('mount', 'a file system')} is full: {each.text}"
+        )
     full_nodes = {each.node for each in full}
     for node in sorted({each.node for each in readings} - full_nodes):
         yield _told(
@@ -76,14 +78,14 @@ def _memory(findings: Sequence[Finding]) -> Iterator[Finding]:
                 pct = 100.0 * (1.0 - available / total)
             elif total and used is not None:
                 pct = 100.0 * _same_unit(used, total) / total
-        if pct is not None and MEMORY_FULL_PCT <= pct <= 110.0:  # noqa: PLR2004 - beyond it the units were misread
+        if pct is not None and MEMORY_FULL_PCT <= pct <= 110.0:
             yield _told(each, "host_memory_full", Role.CAUSE, f"{pct:.0f} % of the memory was in use: {each.text}")
 
 
 def _same_unit(used: float, total: float) -> float:
     """`501.2 / 503.5 GiB` gives the unit only once."""
     for factor in (1.0, 2.0**10, 2.0**20, 2.0**30, 2.0**40):
-        if 0.01 <= used * factor / total <= 1.1:  # noqa: PLR2004 - a share
+        if 0.01 <= used * factor / total <= 1.1:
             return used * factor
     return used
 

@@ -61,7 +61,11 @@ def _started_again(found: Sequence[Finding], findings: Sequence[Finding], node: 
     for each in found:
         if each.kind == "node_rebooted":
             return True
-        before = (one for one in findings if (one.node, one.stream, one.source) == (node, each.stream, each.source) and one.kind != each.kind)
+        before = (
+            one
+            for one in findings
+            if (one.node, one.stream, one.source) == (node, each.stream, each.source) and one.kind != each.kind
+        )
         if any(one.number < each.number for one in before):
             return True
     return False

@@ -95,9 +95,7 @@ def _unexplained(findings: Sequence[Finding]) -> Iterator[Finding]:
     if any(each.kind in _KILLERS for each in findings):
         return
     killed = [
-        each
-        for each in findings
-        if each.kind == "exit_failed" and each.captures.get("signal") in (_SIGKILL, _SIGTERM)
+        each for each in findings if each.kind == "exit_failed" and each.captures.get("signal") in (_SIGKILL, _SIGTERM)
     ]
     if killed:
         yield _told(killed, "killed_unexplained", Role.SYMPTOM, f"killed, and nothing says by whom: {killed[0].text}")
