@@ -2,50 +2,95 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import sys
-from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import yaml
+from attribution_bench.incidents import Event, IncidentsRefused, as_lines, evidence_files, read_evidence, read_truths
+from attribution_bench.report import as_data, confusion_lines, miss_lines, split_lines
+from attribution_bench.scoring import Outcome, Verdict, not_reached, splits
 
 from fault_attribution.engine import Engine
-from fault_attribution.evidence_line import EvidenceLine, Source
 from fault_attribution.loading.rule_files import load_rules
 
+DATA = Path(__file__).parents[1] / "tests" / "data"
+NOT_REACHED, BAD_INPUT = 1, 2
 
-def read_incident(path: Path) -> list[EvidenceLine]:
-    """The lines of an incident file."""
-    rows = yaml.safe_load(path.read_text())["evidence"]
-    return [
-        EvidenceLine(
-            text=str(row["line"]), source=Source(row["source"]), node=row.get("node", ""), rank=row.get("rank"),
-            at_s=row.get("offset_s"), stream=path.name, number=number,
-        )
-        for number, row in enumerate(rows, start=1)
-    ]  # fmt: skip
+
+def judged(engine: Engine, events: Sequence[Event], name: str) -> Verdict:
+    """What the engine says of some evidence."""
+    said = engine.diagnose(as_lines(events, name)).judgement
+    culprit = [
+        f"{key} {value}"
+        for key, value in (("node", said.culprit.node_id), ("rank", said.culprit.rank))
+        if value is not None
+    ]
+    return Verdict(
+        attribution=str(said.attribution),
+        cause=said.cause,
+        action=str(said.action),
+        confidence=said.confidence,
+        culprit=", ".join(culprit),
+    )
+
+
+def with_truths(verdicts: Mapping[str, Verdict], folder: Path) -> list[Outcome]:
+    """Verdicts that were all given before, with what is true.
+
+    Raises:
+        IncidentsRefused: when one has no truth.
+    """
+    truths = read_truths(folder)
+    missing = sorted(verdicts.keys() - truths.keys())
+    if missing:
+        raise IncidentsRefused(f"{folder}: no truth for {', '.join(missing[:5])}")
+    return [Outcome(truth=truths[name], verdict=verdict) for name, verdict in verdicts.items()]
+
+
+def parsed() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description="Score the attribution engine on labelled incidents.",
+        epilog="Exit code 1: a promised figure is not reached; 2: bad input.",
+    )
+    parser.add_argument("folder", nargs="?", type=Path, help="the same as --incidents")
+    parser.add_argument(
+        "--incidents",
+        type=Path,
+        default=DATA / "incidents",
+        help="folder of iNNN.yaml and truth.tsv (default: %(default)s)",
+    )
+    parser.add_argument("--misses", action="store_true", help="list what was judged wrong, with what was said")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures and verdicts there; - is stdout")
+    return parser.parse_args()
 
 
 def main() -> int:
-    """Print what is wrong, and the sums."""
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/incidents")
+    """Score, print, and say with the exit code whether the promised figures are reached."""
+    asked = parsed()
+    folder: Path = asked.folder or asked.incidents
     engine = Engine(load_rules())
-    header, *rows = [line.split("\t") for line in (folder / "truth.tsv").read_text().splitlines()]
-    sums: Counter[str] = Counter()
-    for row in rows:
-        truth = dict(zip(header, row, strict=False))
-        judged = engine.diagnose(read_incident(folder / f"{truth['incident']}.yaml")).judgement
-        right = {truth["attribution"], *filter(None, truth["also_attribution"].split("|"))}
-        actions = {truth["action"], *filter(None, truth["also_action"].split("|"))}
-        whose = judged.attribution in right or truth["benign"] == "true"
-        action = judged.action in actions
-        sums.update(n=1, attribution=whose, action=action)
-        if not (whose and action):
-            print(
-                f"{truth['incident']} want {'|'.join(sorted(right))} {truth['cause']} {'|'.join(sorted(actions))}"
-                f"; got {judged.attribution} {judged.cause} {judged.action} {judged.confidence}"
-            )
-    print(dict(sums))
-    return 0
+    try:
+        verdicts = {name: judged(engine, read_evidence(path), name) for name, path in evidence_files(folder).items()}
+        outcomes = with_truths(verdicts, folder)
+    except IncidentsRefused as error:
+        print(f"bench-attribution: {error}", file=sys.stderr)
+        return BAD_INPUT
+    found = splits(outcomes)
+    print(f"{len(outcomes)} incidents of {folder}", *confusion_lines(found["all"]), "", *split_lines(found), sep="\n")
+    if asked.misses:
+        print("", "wrong:", *miss_lines(outcomes), sep="\n")
+    if asked.json:
+        text = json.dumps(as_data(found, outcomes), indent=1)
+        if str(asked.json) == "-":
+            print(text)
+        else:
+            asked.json.write_text(text + "\n", encoding="utf-8")
+    failed = not_reached(found["all"])
+    print("", *(failed or ["every promised figure is reached"]), sep="\n")
+    return NOT_REACHED if failed else 0
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from planner_story import Story
 from fault_contracts.commands import StartWorkers
 from fault_contracts.faults import Action
 from fault_contracts.recovery import RecoveryLevel, RecoveryPlanned
-from recovery_planner.domain.gang import Standing
+from recovery_planner.domain.member import Standing
 from recovery_planner.domain.plan import level_of
 
 

@@ -13,8 +13,9 @@ from fault_contracts.health import ConditionRaised
 from fault_contracts.payload import Reason
 from fault_contracts.recovery import NodeFaulted
 from recovery_planner.domain.draft import Draft
-from recovery_planner.domain.gang import Member, Phase, Standing
+from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.gang_stop import Fate, fault
+from recovery_planner.domain.member import Member, Standing
 from recovery_planner.domain.node_fit import SENTENCE_MAX
 from recovery_planner.domain.node_fitness import hold_back, weigh
 from training_topology.identity import NodeId

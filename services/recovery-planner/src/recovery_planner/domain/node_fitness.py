@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from recovery_planner.domain.draft import Draft
-from recovery_planner.domain.gang import Member, Phase, Standing
+from recovery_planner.domain.gang import Phase
+from recovery_planner.domain.member import Member, Standing
 from recovery_planner.domain.node_fit import NodeFit
 
 

@@ -15,9 +15,11 @@ from recovery_planner.domain.checkpoint import ChosenCheckpoint, choose, note_st
 from recovery_planner.domain.culprit import level_of, place_without_culprits
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.ending import end_job
-from recovery_planner.domain.gang import Gang, GenerationStart, Incident, Phase, Standing, Verdict
+from recovery_planner.domain.gang import Gang, GenerationStart, Phase
 from recovery_planner.domain.gang_machine import Trigger
 from recovery_planner.domain.in_process import granularity, replaced_ranks
+from recovery_planner.domain.incident import Incident, Verdict
+from recovery_planner.domain.member import Standing
 from recovery_planner.domain.node_fitness import hold_back_all
 from recovery_planner.domain.placement import Placement
 from recovery_planner.domain.preemption import leave_out

@@ -6,9 +6,10 @@ from fault_contracts.recovery import JobOutcome, TrainingResumed
 from recovery_planner.domain import phases
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.ending import close_incident, end_job
-from recovery_planner.domain.gang import Phase, Standing
+from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.gang_machine import Trigger
 from recovery_planner.domain.gang_stop import fault, leave_behind
+from recovery_planner.domain.member import Standing
 from recovery_planner.domain.plan import form, plan
 from recovery_planner.domain.preemption import has_left, stop_for_preemption
 

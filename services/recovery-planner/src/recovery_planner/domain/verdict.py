@@ -7,8 +7,9 @@ from fault_contracts.recovery import JobOutcome
 from recovery_planner.domain.culprit import blame_late
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.ending import end_job
-from recovery_planner.domain.gang import Phase, Verdict
+from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.gang_stop import Fate, fault
+from recovery_planner.domain.incident import Verdict
 
 SEVERITY: dict[Action, int] = {
     Action.WAIT_OR_IGNORE: 0,

@@ -17,8 +17,9 @@ from fault_contracts.agent import (
 from fault_contracts.lone_agent import AgentActedAlone
 from fault_contracts.rank_faults import RanksFaulted
 from recovery_planner.domain.draft import Draft
-from recovery_planner.domain.gang import Member, Phase, Standing
+from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.gang_stop import Fate, fault
+from recovery_planner.domain.member import Member, Standing
 from training_topology.identity import NodeId
 
 START_FAILURES = frozenset({"start_failed", "expired", "illegal_transition", "table_gap"})
