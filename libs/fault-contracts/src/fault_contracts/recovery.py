@@ -9,15 +9,7 @@ from pydantic import Field
 from fault_contracts.faults import Attribution
 from fault_contracts.health import ConditionRaised
 from fault_contracts.payload import At, Name, Payload, Reason, Sentence
-
-
-class RecoveryLevel(StrEnum):
-    """Recovery of a job, from light to heavy. Closed."""
-
-    IN_PROCESS = "in_process"
-    PROCESS = "process"
-    JOB = "job"
-    FAILED = "failed"
+from fault_contracts.recovery_level import RecoveryLevel
 
 
 class JobOutcome(StrEnum):

@@ -8,7 +8,8 @@ from fault_contracts.agent import RestartAsked
 from fault_contracts.commands import StartWorkers
 from fault_contracts.faults import Action, Attribution
 from fault_contracts.payload import Reason
-from fault_contracts.recovery import GangFormed, JobOutcome, RecoveryLevel, RecoveryPlanned
+from fault_contracts.recovery import GangFormed, JobOutcome, RecoveryPlanned
+from fault_contracts.recovery_level import RecoveryLevel
 from recovery_planner.domain import phases
 from recovery_planner.domain.budget import budget_at
 from recovery_planner.domain.checkpoint import ChosenCheckpoint, choose, note_start
