@@ -41,7 +41,8 @@ class Reason(Payload):
     sentence: Sentence
     evidence_ids: tuple[str, ...] = Field(default=(), max_length=64)
     weight: float | None = Field(default=None, ge=-100, le=100)
-    """Weight of evidence: natural logarithm of a likelihood ratio, below 0 where it speaks against. None: not weighed."""
+    """Weight of evidence: natural logarithm of a likelihood ratio, below 0 where it speaks against; None where nothing
+    was weighed."""
 
 
 class Fence(Payload):

@@ -7,12 +7,16 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from fault_attribution.loading.rule_files import load_rules
+from fault_attribution.matching.signature_matcher import SignatureMatcher
 from fault_classifier.adapters.kv_evidence import KvEvidence, decode_record, encode_record
 from fault_classifier.application.classify_fault import ClassifyFault
-from fault_classifier.application.collect_evidence import CONDITIONS, JOURNAL, CollectEvidence
+from fault_classifier.application.collect_evidence import MESSAGES, CollectEvidence
 from fault_classifier.application.expire_verdicts import ExpireVerdicts
 from fault_classifier.application.ports import Record
+from fault_classifier.application.read_texts import TextReader
 from fault_classifier.domain.classify import JudgePolicy
+from fault_classifier.domain.neighbourhood import Neighbourhood
 from fault_contracts.agent import ExitStatus, OomKill, WorkerError
 from fault_contracts.envelope import seal
 from fault_contracts.faults import FaultClassified
@@ -29,6 +33,8 @@ from service_kit.testing.memory_key_value import MemoryKeyValue
 from service_kit.testing.virtual_clock import LoopClock, run_virtual
 
 HISTORY_S = 14 * 86_400.0
+RULES = load_rules()
+MATCHER = SignatureMatcher(RULES.signatures)
 
 
 class Stage:
@@ -43,6 +49,7 @@ class Stage:
 
     async def live(self, name: str = "judge") -> MemoryBus:
         bus = MemoryBus(self.broker, name=name)
+        neighbourhood = Neighbourhood()
         records, deadlines, failpoints = KvEvidence(self.store), Deadlines(self.clock), Failpoints()
         classify = ClassifyFault(
             records=records,
@@ -50,9 +57,17 @@ class Stage:
             clock=self.clock,
             deadlines=deadlines,
             policy=JudgePolicy(verdict_wait_s=1.8),
+            book=lambda: RULES.causes,
+            neighbourhood=neighbourhood,
             failpoints=failpoints,
         )
-        collect = CollectEvidence(classify=classify, failpoints=failpoints)
+        collect = CollectEvidence(
+            classify=classify,
+            neighbourhood=neighbourhood,
+            texts=TextReader(lambda: MATCHER),
+            clock=self.clock,
+            failpoints=failpoints,
+        )
         expire = ExpireVerdicts(
             classify=classify,
             records=records,
@@ -61,7 +76,7 @@ class Stage:
             rescan_s=300,
             history_s=HISTORY_S,
         )
-        await bus.consume(durable="judge", messages=[*CONDITIONS, *JOURNAL], handler=collect.handle)
+        await bus.consume(durable="judge", messages=MESSAGES, handler=collect.handle)
         self.tasks += [asyncio.create_task(expire.run()), asyncio.create_task(expire.rescan_forever())]
         return bus
 
@@ -83,9 +98,13 @@ class Stage:
                 return
         raise AssertionError("never stored")
 
-    def verdicts(self, job: str = "job") -> list[FaultClassified]:
+    def words(self, job: str = "job") -> list[FaultClassified]:
+        """All verdicts, provisional ones as well."""
         found = [each.envelope.data for each in self.broker.stored(Stream.FAULTS)]
         return [each for each in found if each.job_id == job]
+
+    def verdicts(self, job: str = "job") -> list[FaultClassified]:
+        return [each for each in self.words(job) if not each.provisional]
 
     async def pending(self) -> list:
         entries = [await self.store.get(key) for key in await self.store.keys()]
@@ -155,9 +174,9 @@ def test_evidence_on_three_subjects_gives_one_verdict_in_the_incident() -> None:
         await stage.say(victim(stage, 0), "v")
         await stage.say(death(stage, 2), "d")
         await stage.clock.sleep(60)
-        (verdict,) = stage.verdicts()
+        verdict = stage.verdicts()[-1]
         assert (verdict.cause, verdict.culprit.rank) == ("process_killed", 2)
-        assert stage.broker.stored(Stream.FAULTS)[0].envelope.correlationid == "incident-job"
+        assert {each.envelope.correlationid for each in stage.broker.stored(Stream.FAULTS)} == {"incident-job"}
         assert await stage.pending() == []
 
     story(told)
@@ -172,6 +191,10 @@ def test_only_victims_are_judged_at_the_deadline_to_the_millisecond() -> None:
         (verdict,) = stage.verdicts()
         assert verdict.cause == "communication_error"
         assert 1.8 <= (verdict.classified_at - begun).total_seconds() < 1.81
+        provisional = stage.words()[0]
+        assert provisional.provisional
+        assert verdict.supersedes == provisional.fault_id
+        assert (provisional.classified_at - begun).total_seconds() < 0.1
 
     story(told)
 
@@ -222,8 +245,9 @@ def test_a_lossy_bus_loses_and_doubles_no_verdict(seed: int) -> None:
         await stage.clock.sleep(400)
         for place in range(20):
             # A delivery that came after the deadline may have revised a verdict; the last word is what counts.
-            verdicts = stage.verdicts(f"job-{place}")
+            verdicts = stage.words(f"job-{place}")
             assert verdicts[-1].cause == "process_killed"
+            assert not verdicts[-1].provisional
             assert [each.supersedes for each in verdicts] == [None, *(each.fault_id for each in verdicts[:-1])]
         assert await stage.pending() == []
 
@@ -258,7 +282,7 @@ def test_two_replicas_in_each_others_way_agree(seed: int) -> None:
         generation = decode_record(entry.value, entry.revision).job.generation(1)
         assert len(generation.exits) + generation.exits_dropped == 20
         assert {each.envelope.data.fault_id for each in stage.broker.stored(Stream.FAULTS)} == {
-            each.fault_id for each in stage.verdicts()
+            each.fault_id for each in stage.words()
         }
 
     story(told, seed=seed, trouble=Trouble(delay_s_max=0.05))
@@ -373,6 +397,7 @@ def test_a_record_that_somebody_else_made_in_the_meantime_is_read() -> None:
         await stage.clock.sleep(100)
         first.kill()
         assert [each.cause for each in stage.verdicts()] == ["communication_error", "process_killed"]
-        assert stage.verdicts()[1].supersedes == stage.verdicts()[0].fault_id
+        words = stage.words()
+        assert [each.supersedes for each in words] == [None, *(each.fault_id for each in words[:-1])]
 
     story(told)

@@ -159,13 +159,12 @@ def _judge(job: JobEvidence, generation: Generation, now: datetime, policy: Judg
         # A word that was final is taken back only for good: what says otherwise must have become quiet.
         return _same(_kept(job, generation, now), "doubted", f"evidence against {before.cause}: waiting for more of it")
     revises = before is not None and contradicts(before, said)
-    if revises and generation.revisions >= REVISIONS_MAX and not before.provisional:
+    was_final = before is not None and not before.provisional
+    if revises and was_final and generation.revisions >= REVISIONS_MAX:
         return _same(_kept(job, generation, now), "revised_enough", f"it was revised {REVISIONS_MAX} times; it stands")
     revised = replace(generation, revisions=generation.revisions + revises)
     verdict = write_verdict(said, revised, job.job_id, supersedes=before, provisional=provisional, now=now)
-    return Step(
-        job=_kept(job, replace(revised, verdict=verdict), now), effects=(verdict,), reason=verdict.reasons[0]
-    )
+    return Step(job=_kept(job, replace(revised, verdict=verdict), now), effects=(verdict,), reason=verdict.reasons[0])
 
 
 def _is_final(generation: Generation, said: Said, *, stands: bool, now: datetime) -> bool:
@@ -198,7 +197,9 @@ def _expire(job: JobEvidence, now: datetime, policy: JudgePolicy, book: CauseBoo
         judged = _judge(job, replace(generation, overdue=overdue), now, policy, book)
         changed = judged.job.generation(generation.topology_version)
         # Nothing is waited for any more, whatever came of it.
-        rested = replace(changed, quiet_at=None) if changed.quiet_at is not None and now >= changed.quiet_at else changed
+        rested = (
+            replace(changed, quiet_at=None) if changed.quiet_at is not None and now >= changed.quiet_at else changed
+        )
         job, reason = judged.job.having(rested), judged.reason
         effects += judged.effects
     return Step(job=job, effects=tuple(effects), reason=reason)

@@ -269,3 +269,12 @@ class JobEvidence:
         others = [each for each in self.generations if each.topology_version != changed.topology_version]
         ordered = sorted([*others, changed], key=lambda each: each.topology_version)
         return replace(self, generations=tuple(ordered[-GENERATIONS_MAX:]))
+
+
+def nodes_of(generation: Generation) -> tuple[str, ...]:
+    """The nodes that its evidence speaks of."""
+    pieces: tuple[Piece | LogRow, ...] = (
+        *generation.exits, *generation.lost, *generation.faulted, *generation.devices, *generation.notes,
+        *generation.rows,
+    )  # fmt: skip
+    return tuple(sorted({piece.node_id for piece in pieces}))[:NODES_MAX]

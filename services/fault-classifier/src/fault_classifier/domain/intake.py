@@ -11,6 +11,7 @@ from fault_classifier.domain.evidence import (
     FRAMES_MAX,
     MESSAGE_MAX,
     NOTES_MAX,
+    SURROUNDINGS_MAX,
     TAIL_LINE_MAX,
     TAIL_LINES_MAX,
     DeviceFault,
@@ -22,7 +23,6 @@ from fault_classifier.domain.evidence import (
     Piece,
     Raised,
     Surrounding,
-    SURROUNDINGS_MAX,
 )
 from fault_classifier.domain.log_row import LogRow, add_rows
 from fault_classifier.domain.recurrence import was_killed

@@ -17,7 +17,6 @@ from fault_contracts.health import RankCheck
 RANKS_SHOWN_MAX = 8
 
 
-
 def live_facts(faulted: Faulted, job: JobEvidence, topology_version: int, policy: FactPolicy) -> Iterator[Finding]:
     """What this fault means, and where its suspects stand."""
     kind, sentence, captures, because = _told(faulted, job, topology_version, policy)

@@ -85,7 +85,5 @@ def _fitted(rows: Iterable[LogRow]) -> tuple[LogRow, ...]:
 
 
 def _bounded(row: LogRow) -> LogRow:
-    captures = {
-        name: value[:CAPTURE_CHARS_MAX] for name, value in sorted(row.captures.items())[:CAPTURES_MAX]
-    }
+    captures = {name: value[:CAPTURE_CHARS_MAX] for name, value in sorted(row.captures.items())[:CAPTURES_MAX]}
     return replace(row, text=row.text[:TEXT_CHARS_MAX], captures=captures)

@@ -12,7 +12,7 @@ from datetime import datetime
 from fault_attribution.finding import Finding
 from fault_attribution.judgement import Hypothesis, Judgement, Support
 from fault_attribution.verdict_text import SENTENCE_CHARS_MAX, verdict_text
-from fault_classifier.domain.evidence import Exit, Generation, JobEvidence
+from fault_classifier.domain.evidence import Exit, Faulted, Generation, JobEvidence, Piece
 from fault_classifier.domain.facts import Facts
 from fault_contracts.faults import Action, Alternative, Attribution, Culprit, FaultClassified
 from fault_contracts.ids import derived_id
@@ -111,7 +111,8 @@ def _one_retry(judgement: Judgement, generation: Generation, job: JobEvidence) -
         return ""
     if best is None or best.anchor.kind in PROVEN_KINDS:
         return ""
-    steps = [each.step for each in (*generation.exits, *generation.faulted) if each.step is not None]
+    ends: tuple[Exit | Faulted, ...] = (*generation.exits, *generation.faulted)
+    steps = [each.step for each in ends if each.step is not None]
     if not steps:
         return ""  # Nothing is known to have worked: the same start comes to the same end.
     for earlier in job.before(generation.topology_version):
@@ -144,8 +145,10 @@ def _reasons(said: Said, generation: Generation, rule_id: str) -> tuple[Reason, 
     reasons = [_reason(each) for each in best.support]
     if said.one_retry:
         reasons.append(Reason(rule_id="classify.one_retry", sentence=said.one_retry))
-    for twin in _twins(best, said.facts):
-        reasons.append(Reason(rule_id=rule_id, sentence=twin.text[:2_048], evidence_ids=_ids((twin,))))
+    reasons += [
+        Reason(rule_id=rule_id, sentence=twin.text[:2_048], evidence_ids=_ids((twin,)))
+        for twin in _twins(best, said.facts)
+    ]
     victims = [each for each in said.facts.victims if each.evidence_id not in best.anchor.because]
     if victims or generation.exits_dropped:
         reasons.insert(1, _victims(victims, generation.exits_dropped))
@@ -227,8 +230,7 @@ def _condition_ids(said: Said, generation: Generation) -> tuple[str, ...]:
     """What the verdict rests on first, then the rest of what was raised."""
     best = said.judgement.best
     first = () if best is None else best.anchor.because
-    raised = {
-        each.evidence_id for each in (*generation.exits, *generation.faulted, *generation.devices, *generation.notes)
-    }
+    pieces: tuple[Piece, ...] = (*generation.exits, *generation.faulted, *generation.devices, *generation.notes)
+    raised = {each.evidence_id for each in pieces}
     ordered = [*(each for each in first if each in raised), *sorted(raised)]
     return tuple(dict.fromkeys(ordered))[:EVIDENCE_MAX]
