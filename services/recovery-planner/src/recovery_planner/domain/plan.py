@@ -71,7 +71,7 @@ def form(draft: Draft) -> None:
 def plan(draft: Draft) -> None:
     """Decide what follows the stop. Called again whenever something changed while the gang waits for a node."""
     gang = draft.gang
-    verdict = draft.incident.verdict
+    verdict = _usable(draft)
     if verdict is not None and verdict.action is Action.DONT_RETRY_NOTIFY_USER:
         reason = draft.explain("plan.no_retry", f"{verdict.cause}: {verdict.reasons[0].sentence}", verdict.fault_id)
         end_job(draft, JobOutcome.FAILED_USER, reason, summary=verdict.summary)
@@ -92,6 +92,17 @@ def plan(draft: Draft) -> None:
         return
     draft.change(restarts=(*budget.restarts, *[draft.now] * charge), restart_count=gang.restart_count + 1)
     _restart(draft, placement, verdict, restarts_left=budget.left - charge)
+
+
+def _usable(draft: Draft) -> Verdict | None:
+    """The verdict; one that is still provisional when the wait is over ends no job and gives up no node."""
+    verdict = draft.incident.verdict
+    restarts = (Action.RESTART_PROCESS, Action.RESTART_JOB, Action.WAIT_OR_IGNORE)
+    if verdict is None or not verdict.provisional or verdict.action in restarts:
+        return verdict
+    sentence = f"{verdict.cause} asks for {verdict.action} and is provisional; the gang is only started again"
+    draft.explain("plan.provisional", sentence, verdict.fault_id)
+    return replace(verdict, action=Action.RESTART_PROCESS)
 
 
 def _restart(draft: Draft, placement: Placement, verdict: Verdict | None, *, restarts_left: int) -> None:

@@ -64,12 +64,13 @@ def fault_classified(draft: Draft, message: FaultClassified) -> None:
             rank=message.culprit.rank,
             observed_at=message.classified_at,
             # Its process may well live (a hang): a rank that is blamed does not go on in it.
-            fate=Fate(condemned=True),
+            # A provisional verdict stops the gang and condemns nobody: the final one may name another rank.
+            fate=Fate(condemned=not new.provisional),
         )
         draft.change_incident(verdict=new)
         return
     if gang.incident is None or new.topology_version != gang.incident.fault_version:
-        if gang.is_live and blame_late(draft, new):
+        if gang.is_live and not new.provisional and blame_late(draft, new):
             return
         draft.ignore("verdict.stale", f"{new.cause}: about version {new.topology_version}, which is over", new.fault_id)
         return
@@ -81,9 +82,10 @@ def fault_classified(draft: Draft, message: FaultClassified) -> None:
         return
     draft.change_incident(verdict=new)
     draft.explain("verdict.taken", f"{new.cause} ({new.attribution}) asks for {new.action}", new.fault_id)
-    if gang.phase is Phase.STARTING:
-        blame_late(draft, new)
-    if gang.phase is Phase.STARTING and new.action is Action.DONT_RETRY_NOTIFY_USER:
+    if gang.phase is not Phase.STARTING or new.provisional:
+        return
+    blame_late(draft, new)
+    if new.action is Action.DONT_RETRY_NOTIFY_USER:
         # It came after the deadline and the gang is starting again, but what is the user's fault is not retried.
         reason = draft.explain("verdict.late_user", f"a late verdict says that it cannot help to retry: {new.cause}")
         end_job(draft, JobOutcome.FAILED_USER, reason, summary=new.summary)
