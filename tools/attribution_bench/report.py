@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from attribution_bench.scoring import CLASSES, UNKNOWN, Figures, Outcome
+from attribution_bench.speed import Reading
 
 
 def confusion_lines(found: Figures) -> list[str]:
@@ -44,11 +45,23 @@ def miss_lines(outcomes: Sequence[Outcome]) -> list[str]:
     return out
 
 
-def variant_lines(found: Mapping[str, tuple[float, float, int]]) -> list[str]:
+def variant_lines(found: Mapping[str, tuple[float, ...]]) -> list[str]:
     """Medians of what each variant loses, with the number of node actions on user faults in all its runs."""
     out = [f"{'':28}{'F1 lost':>9}{'action lost':>13}{'nodes/user':>12}"]
     for name, (f1, action, nodes) in found.items():
-        out.append(f"{name:28}{f1:9.3f}{action:13.3f}{nodes:12}")
+        out.append(f"{name:28}{f1:9.3f}{action:13.3f}{nodes:12.0f}")
+    return out
+
+
+def speed_lines(found: Sequence[Reading]) -> list[str]:
+    """Lines a second of CPU, and what it took."""
+    out = [f"{'':44}{'lines':>11}{'MiB':>7}{'CPU s':>8}{'wall s':>8}{'lines/s':>12}{'RSS MiB':>9}"]
+    for each in found:
+        rss = f"{each.rss_mib:9.0f}" if each.rss_mib else f"{'':9}"
+        out.append(
+            f"{each.what:44}{each.lines:11,}{each.bytes / (1 << 20):7.0f}{each.cpu_s:8.2f}{each.wall_s:8.2f}"
+            f"{each.lines_per_s:12,.0f}{rss}"
+        )
     return out
 
 

@@ -1,6 +1,7 @@
 """Weights add up, the best hypothesis wins, and what is not sure is unknown."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -125,6 +126,12 @@ def test_without_hypotheses_it_says_whether_there_was_anything() -> None:
     assert judge([], book).cause == "no_evidence"
     assert judge([], book).action is Action.WAIT_OR_IGNORE
     assert judge([seen("bug")], book).cause == "unrecognised"
+    assert judge([seen("bug")], book).action is Action.RESTART_PROCESS
+
+
+def test_lines_that_only_look_like_errors_are_shown_and_nothing_is_done() -> None:
+    said = judge([replace(seen("unrecognised"), role=Role.UNRECOGNISED)], CauseBook.of(()))
+    assert (said.cause, said.action) == ("unrecognised", Action.WAIT_OR_IGNORE)
 
 
 def test_a_log_line_is_never_read_as_a_template() -> None:

@@ -162,11 +162,13 @@ def _mass_of(attribution: Attribution, hypotheses: Sequence[Hypothesis]) -> floa
 
 
 def _nothing(known: Sequence[Finding], observed: tuple[Hypothesis, ...]) -> Judgement:
-    odd = any(each.role in (Role.CAUSE, Role.SYMPTOM, Role.VICTIM, Role.UNRECOGNISED) for each in known)
+    failed = any(each.role in (Role.CAUSE, Role.SYMPTOM, Role.VICTIM) for each in known)
+    # Healthy logs are full of lines that look like errors. By themselves they are shown, and nothing is done.
+    odd = failed or any(each.role is Role.UNRECOGNISED for each in known)
     return Judgement(
         attribution=Attribution.UNKNOWN,
         cause="unrecognised" if odd else "no_evidence",
-        action=Action.RESTART_PROCESS if odd else Action.WAIT_OR_IGNORE,
+        action=Action.RESTART_PROCESS if failed else Action.WAIT_OR_IGNORE,
         culprit=Culprit(),
         confidence=0.0,
         hypotheses=(),
