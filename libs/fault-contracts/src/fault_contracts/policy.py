@@ -65,7 +65,7 @@ class CausePolicy(Payload):
     """The least that is tried: in_process < process < job; failed gives the job up at once."""
     level_max: RecoveryLevel | None = None
     """How far it may be escalated before the job is given up."""
-    restarts_max: int | None = Field(default=None, ge=0, le=100_000)
+    restarts_max: int | None = Field(default=None, ge=0, le=500)
     """Restarts for faults of this rule inside its window, beside the job's own budget."""
     window_s: Seconds | None = None
     backoff: Backoff | None = None

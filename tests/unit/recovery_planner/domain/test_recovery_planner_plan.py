@@ -7,8 +7,8 @@ from fault_contracts.commands import StartWorkers
 from fault_contracts.faults import Action
 from fault_contracts.recovery import RecoveryPlanned
 from fault_contracts.recovery_level import RecoveryLevel
+from recovery_planner.domain.culprit import level_of
 from recovery_planner.domain.member import Standing
-from recovery_planner.domain.plan import level_of
 
 
 @pytest.mark.parametrize("action", Action)

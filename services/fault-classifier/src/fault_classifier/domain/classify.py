@@ -146,7 +146,9 @@ def _judge(job: JobEvidence, generation: Generation, now: datetime, policy: Judg
     facts = facts_of(generation, job.having(generation), policy.facts)
     if not generation.exits and not facts.stands and not generation.overdue:
         return _same(_kept(job, generation, now), "waiting", "an incident without evidence: waiting until the deadline")
-    judgement = judge(complete(facts.findings), book)
+    known = complete(facts.findings)
+    facts = replace(facts, by_id={each.finding_id: each for each in known})
+    judgement = judge(known, book)
     before = generation.verdict
     said = Said.of(judgement, facts, generation, job)
     provisional = not _is_final(generation, said, stands=facts.stands, now=now)

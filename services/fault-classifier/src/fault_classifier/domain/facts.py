@@ -31,9 +31,14 @@ class Facts:
         victims: deaths that only follow, in stable order.
     """
 
-    findings: tuple[Finding, ...]
+    by_id: dict[str, Finding]
     stands: bool
     victims: tuple[Exit, ...]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """In a stable order."""
+        return tuple(self.by_id.values())
 
 
 def facts_of(generation: Generation, job: JobEvidence, policy: FactPolicy) -> Facts:
@@ -57,7 +62,7 @@ def facts_of(generation: Generation, job: JobEvidence, policy: FactPolicy) -> Fa
     found += [_surrounding(each) for each in generation.surroundings]
     if not stands:
         found += facts_without_a_cause(generation, victims)
-    return Facts(findings=tuple({each.finding_id: each for each in found}.values()), stands=stands, victims=victims)
+    return Facts(by_id={each.finding_id: each for each in found}, stands=stands, victims=victims)
 
 
 def first_of_each_node(generation: Generation) -> list[Exit]:

@@ -85,10 +85,10 @@ def write_verdict(
         confidence=judgement.confidence,
         action=said.action,
         reasons=_reasons(said, generation, rule_id),
-        counter_evidence=_against(judgement),
+        counter_evidence=_against(said),
         summary=_summary(said, generation, job_id),
         condition_ids=_condition_ids(said, generation),
-        alternatives=tuple(map(_alternative, _others(judgement)[:ALTERNATIVES_MAX])),
+        alternatives=tuple(_alternative(each, said.facts) for each in _others(said)[:ALTERNATIVES_MAX]),
         decide=tuple(each[:2_048] for each in judgement.decide[:DECIDE_MAX]),
         provisional=provisional,
         supersedes=past or None,
@@ -142,11 +142,11 @@ def _reasons(said: Said, generation: Generation, rule_id: str) -> tuple[Reason, 
     best = said.judgement.best
     if best is None:
         return (Reason(rule_id=rule_id, sentence=said.sentence),)
-    reasons = [_reason(each) for each in best.support]
+    reasons = [_reason(each, said.facts) for each in best.support]
     if said.one_retry:
         reasons.append(Reason(rule_id="classify.one_retry", sentence=said.one_retry))
     reasons += [
-        Reason(rule_id=rule_id, sentence=twin.text[:2_048], evidence_ids=_ids((twin,)))
+        Reason(rule_id=rule_id, sentence=twin.text[:2_048], evidence_ids=_evidence((twin,), said.facts))
         for twin in _twins(best, said.facts)
     ]
     victims = [each for each in said.facts.victims if each.evidence_id not in best.anchor.because]
@@ -172,47 +172,76 @@ def _victims(victims: list[Exit], dropped: int) -> Reason:
     )
 
 
-def _against(judgement: Judgement) -> tuple[Reason, ...]:
-    best = judgement.best
+def _against(said: Said) -> tuple[Reason, ...]:
+    best = said.judgement.best
     if best is None:
         return ()
-    return tuple([*map(_reason, best.against), *(_told(each) for each in judgement.hypotheses[1:])][:REASONS_MAX])
+    against = [_reason(each, said.facts) for each in best.against]
+    rivals = [_told(each, said.facts) for each in _rivals(said) if each is not best]
+    return tuple([*against, *rivals][:REASONS_MAX])
 
 
-def _others(judgement: Judgement) -> tuple[Hypothesis, ...]:
+def _others(said: Said) -> list[Hypothesis]:
     """Without a verdict the best hypothesis is one of the possibilities."""
+    best = said.judgement.best
+    is_open = best is not None and said.judgement.attribution is not best.rule.attribution
+    return [each for each in _rivals(said) if is_open or each is not best]
+
+
+def _rivals(said: Said) -> list[Hypothesis]:
+    """Hypotheses, without those that say less of the same fact: that a rank was killed is no rival of who did it."""
+    judgement = said.judgement
     best = judgement.best
-    is_open = best is not None and judgement.attribution is not best.rule.attribution
-    return judgement.hypotheses if is_open else judgement.hypotheses[1:]
+    if best is None:
+        return []
+    known = set(_evidence((best.anchor,), said.facts))
+    return [
+        each
+        for each in judgement.hypotheses
+        if each is best
+        or each.rule.attribution is not Attribution.UNKNOWN
+        or not set(_evidence((each.anchor,), said.facts)) <= known
+    ]
 
 
-def _alternative(hypothesis: Hypothesis) -> Alternative:
+def _alternative(hypothesis: Hypothesis, facts: Facts) -> Alternative:
     return Alternative(
         attribution=hypothesis.rule.attribution,
         cause=hypothesis.rule.cause,
         confidence=hypothesis.share,
         action=hypothesis.action,
-        reason=_told(hypothesis),
+        reason=_told(hypothesis, facts),
     )
 
 
-def _told(hypothesis: Hypothesis) -> Reason:
+def _told(hypothesis: Hypothesis, facts: Facts) -> Reason:
     """A hypothesis by the best that speaks for it, under the name of its rule."""
-    return _reason(hypothesis.support[0])
+    return _reason(hypothesis.support[0], facts)
 
 
-def _reason(support: Support) -> Reason:
+def _reason(support: Support, facts: Facts) -> Reason:
     return Reason(
         rule_id=support.rule_id,
         sentence=support.sentence[:SENTENCE_CHARS_MAX],
-        evidence_ids=_ids(support.findings),
+        evidence_ids=_evidence(support.findings, facts),
         weight=support.score,
     )
 
 
-def _ids(findings: tuple[Finding, ...]) -> tuple[str, ...]:
-    ids = (evidence for each in findings for evidence in (each.because or (each.finding_id,)))
-    return tuple(dict.fromkeys(ids))[:EVIDENCE_MAX]
+def _evidence(findings: tuple[Finding, ...], facts: Facts) -> tuple[str, ...]:
+    """What findings rest on at last: conditions, reports, lines; a derived one rests on others."""
+    ids: dict[str, None] = {}
+    left, seen = list(findings), set()
+    while left and len(ids) < EVIDENCE_MAX:
+        each = left.pop(0)
+        seen.add(each.finding_id)
+        for name in each.because or (each.finding_id,):
+            deeper = facts.by_id.get(name)
+            if deeper is None or deeper.finding_id == each.finding_id:
+                ids[name] = None
+            elif deeper.finding_id not in seen:
+                left.append(deeper)
+    return tuple(ids)
 
 
 def _summary(said: Said, generation: Generation, job_id: str) -> str:

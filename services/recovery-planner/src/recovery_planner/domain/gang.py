@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from fault_contracts.agent import JobSpec
@@ -13,6 +13,7 @@ from fault_contracts.payload import Payload, Reason
 from fault_contracts.recovery import JobOutcome
 from recovery_planner.domain.incident import Incident
 from recovery_planner.domain.member import Member, Standing
+from recovery_planner.domain.past_restarts import PastRestart
 from training_topology.topology import RankTable
 
 
@@ -87,6 +88,8 @@ class Gang:
         stepping: node_ranks that ever reported a step; only these are waited for before a gang counts as resumed.
         step_max: largest step ever reported; advisory, not written for its own sake.
         restarts: times of the restarts that are inside the window.
+        withheld: ids of what an observing job was spared, see `withheld`.
+        past: restarts with level and cause, as far as a policy may still ask for them.
         starts: what each generation was started from, see `checkpoint`.
         refused: agents that do not fit this job, with the reason.
         checkpoint_found: what the first generation was started from, where it was not scratch.
@@ -104,6 +107,8 @@ class Gang:
     incident: Incident | None = None
     restarts: tuple[datetime, ...] = ()
     restart_count: int = 0
+    past: tuple[PastRestart, ...] = ()
+    withheld: tuple[str, ...] = ()
     deadline_at: datetime | None = None
     stopped: frozenset[str] = frozenset()
     started: frozenset[str] = frozenset()
@@ -129,7 +134,16 @@ class Gang:
     def alarm_at(self) -> datetime | None:
         """When this record has to be looked at again, if nothing happens before."""
         notice_at = None if self.preemption is None or not self.is_live else self.preemption.deadline_at
-        return min((at for at in (self.deadline_at, notice_at) if at is not None), default=None)
+        alarms = (self.deadline_at, notice_at, self.fault_deadline_at)
+        return min((at for at in alarms if at is not None), default=None)
+
+    @property
+    def fault_deadline_at(self) -> datetime | None:
+        """When the job must be training again; None: its policy sets no such limit, or nothing is broken."""
+        policy = self.spec.policy
+        if policy is None or policy.fault_deadline_s is None or self.incident is None:
+            return None
+        return self.incident.opened_at + timedelta(seconds=policy.fault_deadline_s)
 
     @property
     def is_live(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fault_contracts.faults import Action, FaultClassified
 from fault_contracts.recovery import JobOutcome
 from recovery_planner.domain.culprit import blame_late
@@ -10,6 +12,8 @@ from recovery_planner.domain.ending import end_job
 from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.gang_stop import Fate, fault
 from recovery_planner.domain.incident import Verdict
+from recovery_planner.domain.policy_answer import answer_of
+from recovery_planner.domain.withheld import observes, withhold
 
 SEVERITY: dict[Action, int] = {
     Action.WAIT_OR_IGNORE: 0,
@@ -45,6 +49,17 @@ def outweighs(new: Verdict, old: Verdict | None, *, supersedes: str | None) -> b
     return not new.provisional and SEVERITY[new.action] > SEVERITY[old.action]
 
 
+def verdict_to_act_on(draft: Draft) -> Verdict | None:
+    """The verdict; one that is still provisional when the wait is over ends no job and gives up no node."""
+    verdict = draft.incident.verdict
+    restarts = (Action.RESTART_PROCESS, Action.RESTART_JOB, Action.WAIT_OR_IGNORE)
+    if verdict is None or not verdict.provisional or verdict.action in restarts:
+        return verdict
+    sentence = f"{verdict.cause} asks for {verdict.action} and is provisional; the gang is only started again"
+    draft.explain("plan.provisional", sentence, verdict.fault_id)
+    return replace(verdict, action=Action.RESTART_PROCESS)
+
+
 def fault_classified(draft: Draft, message: FaultClassified) -> None:
     """A verdict arrives: for the broken generation, or, ahead of every other news, for the one that runs."""
     gang = draft.gang
@@ -57,6 +72,9 @@ def fault_classified(draft: Draft, message: FaultClassified) -> None:
         reason = draft.explain(
             "fault.classified", f"{new.cause} ({new.attribution}): {message.reasons[0].sentence}", new.fault_id
         )
+        if observes(gang):
+            withhold(draft, "stop", reason, node_id=new.culprit_node_id, fault_id=new.fault_id, cause=new.cause)
+            return
         fault(
             draft,
             reason,
@@ -70,7 +88,7 @@ def fault_classified(draft: Draft, message: FaultClassified) -> None:
         draft.change_incident(verdict=new)
         return
     if gang.incident is None or new.topology_version != gang.incident.fault_version:
-        if gang.is_live and not new.provisional and blame_late(draft, new):
+        if gang.is_live and not new.provisional and not observes(gang) and blame_late(draft, new):
             return
         draft.ignore("verdict.stale", f"{new.cause}: about version {new.topology_version}, which is over", new.fault_id)
         return
@@ -82,10 +100,10 @@ def fault_classified(draft: Draft, message: FaultClassified) -> None:
         return
     draft.change_incident(verdict=new)
     draft.explain("verdict.taken", f"{new.cause} ({new.attribution}) asks for {new.action}", new.fault_id)
-    if gang.phase is not Phase.STARTING or new.provisional:
+    if gang.phase is not Phase.STARTING or new.provisional or observes(gang):
         return
     blame_late(draft, new)
-    if new.action is Action.DONT_RETRY_NOTIFY_USER:
+    if new.action is Action.DONT_RETRY_NOTIFY_USER and answer_of(draft, new).outcome is not None:
         # It came after the deadline and the gang is starting again, but what is the user's fault is not retried.
         reason = draft.explain("verdict.late_user", f"a late verdict says that it cannot help to retry: {new.cause}")
         end_job(draft, JobOutcome.FAILED_USER, reason, summary=new.summary)
