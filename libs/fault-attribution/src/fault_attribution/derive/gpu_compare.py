@@ -1,4 +1,6 @@
-"""Machines compared: the same measurement on several nodes, of which one is slower than the rest. Derived:
+"""Machines compared: the same measurement on several nodes, of which one is slower than the rest.
+
+Derived:
 
     slow_in_benchmark   a node that is worse in a measurement than the others; captures percent, value, typical
 """
@@ -42,7 +44,8 @@ def _slowest(nodes: dict[str, list[tuple[float, Finding]]], *, in_time: bool) ->
     worst = {node: worst_of(readings, key=lambda one: one[0]) for node, readings in nodes.items()}
     slow = worst_of(sorted(worst), key=lambda node: worst[node][0])
     value, base = worst[slow]
-    typical = median(reading for node, (reading, _) in worst.items() if node != slow)
+    # Of two nodes the other one is typical; of more the middle one, so that one fast node makes no other one slow.
+    typical = median(reading for node, (reading, _) in worst.items() if node != slow or len(worst) > 2)
     slower = value / typical - 1 if in_time else 1 - value / typical
     if slower >= SLOWER_MIN:
         text = f"{slow} is {slower:.1%} slower in a measurement than the others"

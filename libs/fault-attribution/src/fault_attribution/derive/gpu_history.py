@@ -4,8 +4,8 @@ One error proves little: any program can trap. The same place of the same GPU un
 reboot, is the GPU; other places and other GPUs under the same program are the program. Derived:
 
     gpu_evidence       a device's own word that it failed; captures of
-    fault_again        the same fault of the same device under another process, or a minute or more apart; captures of
-    same_sm_again      Xid 13 on the same SM of one GPU under another process, or a minute or more apart
+    fault_again        the same fault of the same device under another process, or minutes apart; captures of
+    same_sm_again      Xid 13 on the same SM of one GPU under another process, or minutes apart
     sm_varies          Xid 13 on different SMs or GPUs
     same_link_again    an NVLink that told of errors before
     same_address_again Xid 31 at the same address of one GPU under different processes
@@ -24,15 +24,17 @@ from fault_attribution.finding import Finding, Role
 
 EVIDENCE = frozenset(
     {
-        *(f"xid_{code}" for code in (46, 48, 62, 64, 79, 94, 95, 110, 136, 140, 143, 156, 157, 158, 167, 169, 172)),
+        "xid_46", "xid_48", "xid_62", "xid_64", "xid_79", "xid_94", "xid_95", "xid_110", "xid_136", "xid_140",
+        "xid_143", "xid_156", "xid_157", "xid_158", "xid_167", "xid_169",
         "gpu_ecc_uncorrected", "gpu_ecc_counted", "gpu_ecc_contained", "gpu_ecc_storm", "gpu_row_remap_failure",
-        "gpu_sram_threshold", "gpu_lost", "gpu_count", "gpu_diag_failed", "gpu_reset_required", "nvlink_uncorrectable",
-        "nvlink_hard", "nvlink_down", "nvswitch_fatal", "pcie_aer", "pcie_link_down", "gpu_overheat", "cuda_device_lost",
+        "gpu_sram_threshold", "gpu_lost", "gpu_count", "gpu_diag_failed", "gpu_reset_required",
+        "nvlink_uncorrectable", "cuda_device_lost",
+        "nvlink_hard", "nvlink_down", "nvswitch_fatal", "pcie_aer", "pcie_link_down", "gpu_overheat",
     }
 )  # fmt: skip
 """Kinds by which a device, or the driver about it, says that it failed."""
 NVLINK5 = frozenset(f"xid_{code}" for code in range(144, 151))
-AGAIN_S = 60.0
+AGAIN_S = 120.0
 """Times that are nearer may be one event; offsets of an incident are good to about half a minute."""
 STALE_MIN = timedelta(hours=1)
 """Clocks of one machine's logs differ by less; a restart within the hour may be what the fault led to."""
@@ -87,15 +89,12 @@ def _evidence(findings: Sequence[Finding]) -> Iterator[Finding]:
 
 
 def _again(findings: Sequence[Finding]) -> Iterator[Finding]:
-    members = [
-        each for each in findings if each.kind in _REPEATABLE_KINDS or each.kind.startswith(_REPEATABLE)
-    ]
+    members = [each for each in findings if each.kind in _REPEATABLE_KINDS or each.kind.startswith(_REPEATABLE)]
 
     def place(one: Finding) -> Hashable:
         return (one.kind, one.node, one.device or (-1 if one.rank is None else one.rank))
 
-    for found in _grouped_again(members, place, "fault_again", "not the first time on this device"):
-        yield found
+    yield from _grouped_again(members, place, "fault_again", "not the first time on this device")
 
 
 def _same_sm(findings: Sequence[Finding]) -> Iterator[Finding]:
@@ -117,7 +116,7 @@ def _grouped_again(
     *,
     differ: Callable[[Finding], str] = lambda one: one.process,
 ) -> Iterator[Finding]:
-    """One finding for each place where members differ in what must be different, or lie a minute or more apart."""
+    """One finding for each place where members differ in what must be different, or lie minutes apart."""
     groups: dict[Hashable, list[Finding]] = {}
     for each in members:
         group = groups.setdefault(place(each), [])
@@ -158,7 +157,8 @@ def _stale(findings: Sequence[Finding]) -> Iterator[Finding]:
         own_word = each.kind in EVIDENCE or each.kind.startswith(_REPEATABLE)
         date = _date_of(each) if own_word and each.node in started else None
         if date is not None and started[each.node] - date >= STALE_MIN:
-            yield told(each, "stale_fault", Role.BENIGN, f"dated before the start of {started[each.node]}", of=each.kind)
+            text = f"dated before the start of {started[each.node]}"
+            yield told(each, "stale_fault", Role.BENIGN, text, of=each.kind)
 
 
 def _date_of(one: Finding) -> datetime | None:

@@ -4,7 +4,7 @@ Signatures find numbers (`gpu_clock_mask`, `gpu_counter`, `gpu_reading`, `gpu_ps
 the GPU, and some only mean something beside another of the same line. Derived, in the words of live conditions:
 
     gpu_sw_power_cap gpu_hw_slowdown gpu_sw_thermal gpu_hw_thermal gpu_power_brake   bits of the clock event reasons
-    throttle_lasts      the same of these on one GPU a minute apart or more; captures of
+    throttle_lasts      the same of these on one GPU minutes apart; captures of
     gpu_ecc_counted     uncorrectable errors since the last reset; captures value, grew
     gpu_ecc_past        uncorrectable errors in the life of the GPU
     gpu_ecc_storm       corrected errors in a number that costs time; captures value, grew
@@ -34,8 +34,8 @@ CLOCK_BITS: tuple[tuple[int, str, Role], ...] = (
 """nvml.h, nvmlClocksEventReason*. Idle (0x1), application clocks (0x2), sync boost (0x10) and display (0x100) are
 settings or rest."""
 THROTTLES = frozenset(kind for _, kind, _ in CLOCK_BITS)
-LASTS_S = 60.0
-"""Offsets of an incident are good to about half a minute; what is seen twice a minute apart was no moment's peak."""
+LASTS_S = 120.0
+"""Offsets of an incident are good to about half a minute; what is seen two minutes apart was no moment's peak."""
 ECC_STORM_MIN = 1_000_000
 """Corrected errors since a reset. Azure's node checks take 20 million as their limit; a healthy GPU has hundreds."""
 ECC_STORM_GROWTH_MIN = 10_000
