@@ -13,6 +13,8 @@ from pathlib import Path
 from random import Random
 
 FILES = 600
+LONG = 50
+"""So much longer than the template's repeats are the runs whose reading is timed: 500 to 4,500 steps."""
 _FIELD = re.compile(r"@\{([a-z0-9]+)(?: ([^}]*))?\}")
 _REPEAT = re.compile(r"^\[(\d+)-(\d+)\] ")
 _HEX = "0123456789abcdef"
@@ -67,8 +69,15 @@ def healthy_lines(templates: Sequence[Template], seed: int) -> list[tuple[str, s
     return pool
 
 
-def varied(template: Template, random: Random) -> list[str]:
-    """One file of a template."""
+def long_runs(templates: Sequence[Template], seed: int) -> list[str]:
+    """Lines of training jobs that have run for a while: start-up and warnings once, then steps and more steps."""
+    training = [each for each in templates if any(_REPEAT.match(line) for line in each.lines)]
+    workers = [each for each in training if each.source == "worker"]
+    return [line for each in workers for line in varied(each, Random(f"{seed} {each.name}"), stretch=LONG)]
+
+
+def varied(template: Template, random: Random, *, stretch: int = 1) -> list[str]:
+    """One file of a template; `stretch` makes what repeats so much longer, as in a long run."""
     fill = _Fields(random)
     out = []
     for line in template.lines:
@@ -76,7 +85,7 @@ def varied(template: Template, random: Random) -> list[str]:
         if line.startswith("? "):
             line, times = line[2:], random.randrange(2)
         elif found := _REPEAT.match(line):
-            line, times = line[found.end() :], random.randint(int(found[1]), int(found[2]))
+            line, times = line[found.end() :], stretch * random.randint(int(found[1]), int(found[2]))
         for count in range(1, times + 1):
             fill.count = count
             out.append(_FIELD.sub(fill, line))

@@ -28,7 +28,7 @@ def texts(pattern: str) -> set[str] | None:
         (r".*RuntimeError.*out of memory.*", {"out of memory"}),
         (r".* (.+)TFLOPs.*", {"TFLOPs"}),
         (r"(?P<step>\d+) saved", {" saved"}),
-        (r"NCCL WARN|Watchdog caught|(?:ECC) error", {"NCCL WARN", "Watchdog caught", " error"}),
+        (r"NCCL WARN|Watchdog caught|(?:ECC) error", {"NCCL WARN", "Watchdog caught", "ECC"}),
         (r"(?:loss|perplexity)=\d", {"loss", "perplexity"}),
         (r"tokens?/s", {"token"}),
         (r"warnings+: x", {"warnings"}),
@@ -64,7 +64,7 @@ def test_fixed_text_is_found(pattern: str, required: set[str]) -> None:
         r"\Qabcdef\E",
         r"abc(?i)def",
         r"(?i)Größe",
-        r"|".join(f"literal{n}" for n in range(20)),
+        r"|".join(f"literal{n}" for n in range(80)),
         "\ufffd\ufffd",
     ],
 )
@@ -73,8 +73,26 @@ def test_nothing_is_claimed_where_nothing_is_sure(pattern: str) -> None:
 
 
 def test_case_is_ignored_as_the_pattern_does() -> None:
-    assert required_literals("(?i)Out Of Memory") == Literals(texts=frozenset({"Out Of Memory"}), ignore_case=True)
-    assert required_literals("abc(?i:defghi)") == Literals(texts=frozenset({"abc"}))
+    def folded(*parts: str) -> Literals:
+        return Literals(texts=frozenset(parts), folded=frozenset(parts))
+
+    assert required_literals("(?i)Out Of Memory") == folded("Out Of Memory")
+    assert required_literals("abc(?i:defghi)") == folded("defghi")
+    assert required_literals("(?i:ab)cdef") == Literals(texts=frozenset({"cdef"}))
+    assert required_literals("[Oo]ut of memory") == Literals(texts=frozenset({"Out of memory", "out of memory"}))
+    assert texts("[Nn]a[Nn]") == {"Nan", "nan", "NaN", "naN"}
+    assert required_literals("[Oe]ut of memory") == Literals(texts=frozenset({"ut of memory"}))
+
+
+def test_words_of_healthy_logs_are_looked_for_only_when_there_is_nothing_else() -> None:
+    assert texts(r"loss is nan") == {"loss is nan"}
+    assert texts(r"training \d+ NCCL") == {" NCCL"}
+    assert texts(r"loss: \d+") == {"loss: "}
+
+
+def test_two_signs_are_enough() -> None:
+    assert texts(r"\d+%\|[^|]*\|") == {"%|"}
+    assert required_literals(r"\d+% ") is None
 
 
 @pytest.mark.parametrize(

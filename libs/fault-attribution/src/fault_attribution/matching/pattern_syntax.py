@@ -11,25 +11,34 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 LITERAL_BYTES_MIN = 3
-"""Shorter fixed text (`: `) stands in most lines and would filter nothing."""
+"""Shorter fixed text (`: `) stands in most lines and would filter nothing, unless it is of signs only (`%|`)."""
+SIGNS_MIN = 2
+SPELLINGS_MAX = 4
+"""Of one text with classes such as [Oo]; where there are more, it is cut in two."""
 LITERAL_CHARS_MAX = 32
-LITERALS_MAX = 16
-"""Alternatives of one pattern; 32 characters of each tell them apart."""
+LITERALS_MAX = 64
+"""Alternatives of one pattern; 32 characters of each tell them apart. Beyond it the pattern is tried on every line."""
+_EVERYDAY = frozenset(
+    """available batch building data device epoch error failed found gpu grad gradient info iteration learning loss
+    memory model norm number rank rate requested should step time train training update value warning""".split()  # noqa: SIM905
+) | {"learning rate"}
+"""Words of healthy training logs. Where a pattern has other fixed text too, that one is looked for."""
 
 _QUANTIFIER = re.compile(r"(?:[*+?]|\{(\d+)(?:,\d*)?\})\??")
 _GROUP_START = re.compile(r"\(\?(?:P?<\w+>|([a-zA-Z-]*)([:)]))")
 _LEADING_FLAGS = re.compile(r"\(\?([ims]+)\)")
 _ESCAPE = re.compile(r"\\(?:x\{[0-9a-fA-F]+\}|x[0-9a-fA-F]{2}|[0-7]{1,3}|[pP](?:\{[^}]*\}|.)|.)", re.DOTALL)
 _OPEN_REPEAT = re.compile(r"\{,(\d+)\}")
+_TWO_CASES = re.compile(r"\[([A-Za-z])([A-Za-z])\]")
 _TAKES_NEWLINE = re.compile(r"\\[sWDnrvxpPC0-7]|\[\^|\[:|\(\?[a-zA-Z]*s|[\n\r]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Literals:
-    """Any match contains at least one of these texts."""
+    """Any match contains at least one of these texts; those of `folded` in any case."""
 
     texts: frozenset[str]
-    ignore_case: bool = False
+    folded: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +49,25 @@ class AnchoredTail:
     pattern: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A fixed text."""
+
+    text: str
+    folds: bool = False
+
+
+_Texts = frozenset[_Text]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Item:
     """One quantified piece of a branch: a character, a group, or something else.
 
     Attributes:
-        char: what a plain character matches.
+        char: what a plain character matches; both cases of one letter for a class such as [Oo].
         inside: what a group requires.
+        folds: it ignores case.
         least: fewest repetitions.
         is_single: not quantified at all.
     """
@@ -54,9 +75,10 @@ class _Item:
     start: int
     end: int
     char: str | None = None
-    inside: frozenset[str] | None = None
+    inside: _Texts | None = None
     least: int = 1
     is_single: bool = True
+    folds: bool = False
 
 
 class _Unreadable(Exception):
@@ -90,15 +112,15 @@ def required_literals(pattern: str) -> Literals | None:
     flags = _LEADING_FLAGS.match(pattern)
     ignore_case = flags is not None and "i" in flags[1]
     try:
-        texts = _Reader(pattern, flags.end() if flags else 0).required()
+        texts = _Reader(pattern, flags.end() if flags else 0, folds=ignore_case).required()
     except (_Unreadable, RecursionError):
         return None
-    if texts is None or (ignore_case and not all(text.isascii() for text in texts)):
+    if texts is None:
         return None
-    texts = frozenset(text[:LITERAL_CHARS_MAX] for text in texts)
-    if min(len(text.encode()) for text in texts) < LITERAL_BYTES_MIN:
+    folded = frozenset(text.text[:LITERAL_CHARS_MAX] for text in texts if text.folds)
+    if not all(text.isascii() for text in folded):
         return None
-    return Literals(texts=texts, ignore_case=ignore_case)
+    return Literals(texts=frozenset(text.text[:LITERAL_CHARS_MAX] for text in texts), folded=folded)
 
 
 def anchored_tail(pattern: str) -> AnchoredTail | None:
@@ -120,7 +142,7 @@ def anchored_tail(pattern: str) -> AnchoredTail | None:
         return None
     fixed = ""
     for item in rest:
-        if item.char is None or not item.is_single:
+        if item.char is None or len(item.char) != 1 or not item.is_single:
             break
         fixed += item.char
     if not fixed:
@@ -138,11 +160,12 @@ def may_take_newline(pattern: str) -> bool:
 class _Reader:
     """Recursive descent over one pattern."""
 
-    def __init__(self, pattern: str, at: int) -> None:
+    def __init__(self, pattern: str, at: int, *, folds: bool = False) -> None:
         self._pattern = pattern
         self._at = at
+        self._folds = folds
 
-    def required(self) -> frozenset[str] | None:
+    def required(self) -> _Texts | None:
         """Of the whole pattern."""
         return _required_of(self.branches())
 
@@ -160,12 +183,13 @@ class _Reader:
     def _item(self) -> _Item:
         start = self._at
         char: str | None = None
-        inside: frozenset[str] | None = None
+        inside: _Texts | None = None
         symbol = self._pattern[start]
         if symbol == "\\":
             char = self._escape()
         elif symbol == "[":
             self._at = _class_end(self._pattern, start)
+            char = self._either_case(start)
         elif symbol == "(":
             inside = self._group()
         else:
@@ -178,7 +202,14 @@ class _Reader:
             text = quantifier.group()
             least *= int(quantifier[1]) if quantifier[1] is not None else int(text[0] == "+")
         is_single = self._at == body_end
-        return _Item(start=start, end=self._at, char=char, inside=inside, least=least, is_single=is_single)
+        return _Item(
+            start=start, end=self._at, char=char, inside=inside, least=least, is_single=is_single, folds=self._folds
+        )
+
+    def _either_case(self, start: int) -> str | None:
+        """Both letters of a class such as [Oo]."""
+        both = _TWO_CASES.fullmatch(self._pattern, start, self._at)
+        return both[1] + both[2] if both is not None and both[1].lower() == both[2].lower() else None
 
     def _escape(self) -> str | None:
         escape = _ESCAPE.match(self._pattern, self._at)
@@ -190,7 +221,7 @@ class _Reader:
             return "\t"
         return symbol if len(symbol) == 1 and not symbol.isalnum() and symbol not in "\n\r" else None
 
-    def _group(self) -> frozenset[str] | None:
+    def _group(self) -> _Texts | None:
         begin = _GROUP_START.match(self._pattern, self._at)
         flags = begin[1] if begin else None
         if begin is None:
@@ -201,9 +232,11 @@ class _Reader:
             if begin[2] == ")":  # flags for what follows
                 raise _Unreadable
             self._at = begin.end()
+        outside, self._folds = self._folds, self._folds or flags == "i"
         branches = self.branches()
+        self._folds = outside
         self._at += 1
-        return None if flags else _required_of(branches)
+        return None if flags and flags != "i" else _required_of(branches)
 
 
 def _class_end(pattern: str, at: int) -> int:
@@ -222,35 +255,78 @@ def _class_end(pattern: str, at: int) -> int:
     return min(at + 1, len(pattern))
 
 
-def _required_of(branches: list[list[_Item]]) -> frozenset[str] | None:
+def _required_of(branches: list[list[_Item]]) -> _Texts | None:
     """One text of each alternative; None when an alternative has none, or when they are too many."""
-    union: set[str] = set()
+    union: set[_Text] = set()
     for branch in branches:
-        candidates = sorted(_candidates(branch), key=_worth)
+        candidates = sorted((each for each in _candidates(branch) if all(map(_is_enough, each))), key=_worth)
         if not candidates:
             return None
         union.update(candidates[-1])
     return frozenset(union) if len(union) <= LITERALS_MAX else None
 
 
-def _candidates(branch: list[_Item]) -> Iterator[frozenset[str]]:
+def _candidates(branch: list[_Item]) -> Iterator[_Texts]:
     """Texts that every match of this branch contains: its runs of plain characters, and what its groups require."""
-    run = ""
+    run = _Run()
     for item in branch:
         if item.char is not None and item.is_single:
-            run += item.char
+            if not run.takes(item):
+                yield run.texts()
+                run = _Run()
+            run.add(item)
             continue
-        if item.char is not None and item.least > 0:
-            run += item.char
-        if run:
-            yield frozenset({run})
-        run = ""
+        if item.char is not None and item.least > 0 and run.takes(item):
+            run.add(item)
+        yield from run.some()
+        run = _Run()
         if item.inside is not None and item.least > 0:
             yield item.inside
-    if run:
-        yield frozenset({run})
+    yield from run.some()
 
 
-def _worth(texts: frozenset[str]) -> tuple[int, int]:
+class _Run:
+    """Characters that follow each other, in every spelling that classes such as [Oo] leave open."""
+
+    def __init__(self) -> None:
+        self._spellings = [""]
+        self._folds = False
+
+    def takes(self, item: _Item) -> bool:
+        """Whether it stays one run of few spellings."""
+        assert item.char is not None, "only characters are asked for"
+        if self._spellings == [""]:
+            return True
+        return item.folds is self._folds and len(self._spellings) * len(item.char) <= SPELLINGS_MAX
+
+    def add(self, item: _Item) -> None:
+        """Take a character."""
+        chars = (item.char or "")[:1] if item.folds else item.char or ""
+        self._folds = item.folds
+        self._spellings = [one + char for one in self._spellings for char in chars]
+
+    def texts(self) -> _Texts:
+        """All spellings."""
+        return frozenset(_Text(one, self._folds) for one in self._spellings)
+
+    def some(self) -> Iterator[_Texts]:
+        """The spellings, unless it is empty."""
+        if self._spellings != [""]:
+            yield self.texts()
+
+
+def _worth(texts: _Texts) -> tuple[int, int]:
     """Longer texts filter more; fewer cost less."""
-    return min(LITERAL_CHARS_MAX, *map(len, texts)), -len(texts)
+    return min(LITERAL_CHARS_MAX, *(_rarity(each.text) for each in texts)), -len(texts)
+
+
+def _rarity(text: str) -> int:
+    """Its length, and less than any other's for a word of every day."""
+    return 1 if text.strip(" :=").lower() in _EVERYDAY else len(text)
+
+
+def _is_enough(text: _Text) -> bool:
+    size = len(text.text.encode())
+    return size >= LITERAL_BYTES_MIN or (
+        size >= SIGNS_MIN and not any(char.isalnum() or char.isspace() for char in text.text)
+    )

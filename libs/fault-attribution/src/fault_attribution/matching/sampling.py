@@ -84,20 +84,21 @@ class _LastText:
     def __init__(self, literals: Literals) -> None:
         self._texts = [text.encode() for text in sorted(literals.texts)]
         self._run: SpanFinder | None = None
-        if literals.ignore_case:
+        if literals.folded:
             texts = "|".join(re2.escape(text) for text in sorted(literals.texts))
             options = re2_options(PATTERN_MEMORY_BYTES, captures=False)
             self._run = span_finder(re2.compile(rf"\C*(?i:{texts})", options), anchored=True)
 
     def before(self, text: bytes, end: int) -> int:
         """A place in the last text in front of `end`; -1 when there is none."""
-        if self._run is None:
-            return max(text.rfind(each, 0, end) for each in self._texts)
         size = WINDOW_BYTES
         while True:
             begin = max(0, end - size)
-            spans = self._run(text[begin:end], 0)
-            if spans is not None:
+            if self._run is None:
+                at = max(text.rfind(each, begin, end) for each in self._texts)
+                if at >= 0:
+                    return at
+            elif (spans := self._run(text[begin:end], 0)) is not None:
                 return begin + spans[0][1] - 1
             if begin == 0:
                 return -1

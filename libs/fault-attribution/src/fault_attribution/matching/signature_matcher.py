@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fault_attribution.evidence_line import EvidenceLine, Source
-from fault_attribution.finding import Finding
+from fault_attribution.finding import Finding, Role
 from fault_attribution.matching.error_look import FRAME, LITERALS, LOOKS, counts_nothing
 from fault_attribution.matching.hit import CompiledSignature, Hit, LineFacts, to_finding
 from fault_attribution.matching.pattern import (
@@ -40,6 +40,7 @@ class SignatureMatcher:
         self._literals += [LITERALS, required_literals(FRAME.pattern)]
         self._prefilter = Prefilter(self._literals)
         self._thinner: dict[int, Prefilter] = {}
+        self._progress_bits = sum(1 << n for n, each in enumerate(used) if each.role is Role.PROGRESS)
         self._masks = {source: self._mask_of(source) for source in Source}
 
     def findings(self, line: EvidenceLine) -> list[Finding]:
@@ -74,9 +75,18 @@ class SignatureMatcher:
             if len(self._thinner) >= THINNER_MAX or self._prefilter.takes_every_line:
                 return None
             left_out = Literals(texts=frozenset())
-            known = Prefilter([left_out if bits >> n & 1 else each for n, each in enumerate(self._literals)])
+            kept = [left_out if bits >> n & 1 else each for n, each in enumerate(self._literals)]
+            known = Prefilter(kept, fuller=self._prefilter)
             self._thinner[bits] = known
         return known
+
+    def progress_tried(self, tried: Mapping[int, int]) -> dict[int, int]:
+        """How often each signature of progress was among those tried; other roles must not be left out for that."""
+        counts: dict[int, int] = {}
+        for bits, count in tried.items():
+            for number in self._prefilter.patterns(bits & self._progress_bits):
+                counts[number] = counts.get(number, 0) + count
+        return counts
 
     def hits(self, line: bytes, bits: int, source: Source) -> list[Hit]:
         """Which of the signatures behind bits match a line, without those that another one overrides.

@@ -18,6 +18,8 @@ from fault_attribution.matching.signature_matcher import SignatureMatcher, bytes
 
 FRAME_LINES_MAX = 12
 """An exception's line comes this soon behind its innermost frame: source line, carets, and lines of other ranks."""
+TRIED_MAX = 512
+"""Sets of signatures that are counted; a stream of progress has few."""
 FRAMES_MAX = 1_024
 """Ranks whose last frame is remembered in one stream."""
 STREAMS_MAX = 4_096
@@ -36,6 +38,9 @@ class LineScan:
         self._frames: dict[tuple[str, int | None], tuple[Hit, bytes, LineFacts, int]] = {}
         self._writers: dict[int, set[tuple[str, int | None]]] = {}
         """Who writes the lines of each sampled signature."""
+        self._tried: dict[int, int] = {}
+        """How many lines of each set of signatures were looked at without a finding."""
+        self._blocks = 0
         self.sampling = Sampling(matcher)
 
     @property
@@ -62,6 +67,7 @@ class LineScan:
             if self._frames and any(_may_be_raised(hit) for hit in hits):
                 self._blame_frame(facts, number)
             return
+        self._tried[bits] = self._tried.get(bits, 0) + 1
         looks = matcher.unrecognised(line, bits)
         if looks is not None and self.sampling.bits and matcher.hits(line, matcher.bits(line), facts.source):
             return
@@ -80,6 +86,8 @@ class LineScan:
         """Look at the last lines of a block for signatures that are sampled; `number` is that of the line behind it."""
         for sampled in self.sampling.numbers:
             known = self._writers.setdefault(sampled, self._fold.writers(sampled))
+            if not known:
+                continue  # it was tried all the time and never matched
             missing = set(known)
             left = LAST_LINES_MAX + 4 * len(known)
             end, at = number, len(data)
@@ -100,8 +108,18 @@ class LineScan:
                     break
 
     def grow_sampling(self) -> None:
-        """At the end of a block: sample what matches all the time."""
+        """At the end of a block: sample what matches all the time, or never does where it is tried all the time.
+
+        Each time costs a new pass, so it is asked after 1, 2, 4, 8, ... blocks.
+        """
+        self._blocks += 1
+        if self._blocks & (self._blocks - 1):
+            return
         self.sampling.grow(self._fold.matches)
+        if len(self._tried) <= TRIED_MAX:
+            self.sampling.grow(self._matcher.progress_tried(self._tried))
+        else:
+            self._tried.clear()
 
     def _blame_frame(self, facts: LineFacts, number: int) -> None:
         """The frame in front of an error is where it came from."""
