@@ -7,6 +7,7 @@ PyTorch tells how much it asked for, how much the device has, how much is free a
     oom_held_by_others        other processes held a good part of it
     oom_with_free_memory      the allocation would have fitted into what was free: fragmented, limited or broken memory
     gpu_memory_full           a reading of the device shows it as good as full
+    gpu_memory_without_owner  a reading shows memory in use and no process that uses it
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ def gpu_memory(findings: Sequence[Finding]) -> Iterator[Finding]:
             )
             if used is not None and total is not None and total > 0 and used / total >= FULL_SHARE_MIN:
                 yield _told(each, "gpu_memory_full", f"{used:g} of {total:g} MiB in use")
+            if used is not None and total and each.number_of("processes") == 0 and used / total >= OTHERS_SHARE_MIN:
+                yield _told(each, "gpu_memory_without_owner", f"{used:g} MiB in use and no process is shown")
 
 
 def size_bytes(text: str) -> float | None:
