@@ -139,6 +139,10 @@ bench-health: setup ## a host role's memory and CPU with 8 fake GPUs; signals a 
 	@$(BIN)/python tools/bench_host.py --out .bench/host.json
 	@$(BIN)/python tools/bench_ingest.py
 
+.PHONY: bench-attribution
+bench-attribution: setup ## how often the verdict is right on labelled incidents, and its speed; ARGS="--misses --incidents DIR", --help
+	@$(BIN)/python tools/bench_attribution.py --json .bench/attribution.json $(ARGS)
+
 .PHONY: up
 up: setup ## start a developer's stack: nats-server, Valkey and the services, data in .phalanx
 	@$(BIN)/phalanx up

@@ -10,8 +10,8 @@ import re2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fault_attribution.matching.pattern import PatternRefused, compile_pattern, scans_every_line, span_finder
 from node_agent.adapters.log_engine import RuleMatcher
-from node_agent.adapters.log_pattern import PatternRefused, compile_pattern, scans_every_line, span_finder
 from node_agent.application.log_ports import LineHit
 from node_agent.domain.line_splitter import LINE_BYTES_MAX
 from node_agent.domain.log_rule import LogRule, MatchMode, MetricCondition, NonFinite, RuleAction, RuleKind
@@ -239,9 +239,9 @@ def test_rules_without_fixed_text_do_not_disturb_the_others() -> None:
 
 def test_the_prefilter_s_place_can_be_taken_by_every_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """When all texts together do not fit RE2's memory, lines are tried one by one."""
-    monkeypatch.setattr("node_agent.adapters.log_engine.PREFILTER_MEMORY_BYTES", 1_000)
+    monkeypatch.setattr("fault_attribution.matching.prefilter.PREFILTER_MEMORY_BYTES", 1_000)
     matcher = RuleMatcher([rule(f"{n} is the number of this rule: (.*)") for n in range(10, 40)])
-    assert matcher._prefilter is None
+    assert matcher._prefilter.takes_every_line
     hits = matcher.match_block(b"x\n17 is the number of this rule: 5\n")
     assert [(index, seen.value) for index, seen in hits] == [(7, b"5")]
 

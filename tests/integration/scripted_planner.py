@@ -11,7 +11,8 @@ from fault_contracts.envelope import derived_id, seal
 from fault_contracts.lone_agent import AgentActedAlone
 from fault_contracts.payload import Fence, Payload, Reason
 from fault_contracts.preemption import PreemptionNoticed, RequestCheckpoint
-from fault_contracts.recovery import JobOutcome, NodeAssignment, RecoveryLevel
+from fault_contracts.recovery import JobOutcome, NodeAssignment
+from fault_contracts.recovery_level import RecoveryLevel
 from service_kit.jetstream.bus import JetStreamBus
 from service_kit.jetstream.connection import connect
 from service_kit.jetstream.streams import ensure_streams

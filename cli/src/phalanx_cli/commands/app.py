@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from phalanx_cli.commands.demo import demo
+from phalanx_cli.commands.diagnose import EPILOG as DIAGNOSE_EPILOG
+from phalanx_cli.commands.diagnose import diagnose
 from phalanx_cli.commands.dlq import dlq
 from phalanx_cli.commands.hardware import hardware
 from phalanx_cli.commands.inject import EPILOG as INJECT_EPILOG
@@ -29,6 +31,8 @@ Examples:
 
   phalanx node NAME                                  every signal of a machine; `phalanx nodes` lists the machines
 
+  phalanx diagnose logs/ dmesg.txt                   whose fault was it, and why: from logs alone, nothing else needed
+
   phalanx up && phalanx status                       a stack that stays: nats-server, Valkey, services
 
   NATS_URL=nats://127.0.0.1:4222 phalanx run ...     use a bus that runs already
@@ -44,6 +48,7 @@ app = typer.Typer(
 )
 
 app.command()(demo)
+app.command(epilog=DIAGNOSE_EPILOG)(diagnose)
 app.command()(dlq)
 app.command()(job)
 app.command(epilog=INJECT_EPILOG)(inject)

@@ -1,12 +1,11 @@
-"""What commands that only ask the bus share: each failure is one line and an exit code, and a pipe may close early."""
+"""What commands that only ask the bus share: each failure is one line and an exit code."""
 
 from __future__ import annotations
 
 import getpass
-import os
 import socket
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from phalanx_cli.stack import developer
 from phalanx_cli.stack.errors import StackError
@@ -55,19 +54,3 @@ def who() -> str:
     except (KeyError, OSError):
         user = "unknown"  # a container without a passwd entry
     return f"{user}@{socket.gethostname()}"
-
-
-def printable(line: str) -> str:
-    """A foreign text must not move the cursor or make a second line."""
-    return "".join(c if c.isprintable() else "?" for c in line)
-
-
-def print_lines(lines: Iterable[str]) -> None:
-    """Write to stdout, also into a pipe whose reader leaves."""
-    try:
-        for line in lines:
-            sys.stdout.write(line + "\n")
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # `| head` has seen enough; what is left in the buffer must not fail at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

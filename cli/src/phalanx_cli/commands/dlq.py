@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from phalanx_cli.commands.bus_choice import chosen_bus
-from phalanx_cli.commands.bus_question import answer, fail, hush_log, print_lines
+from phalanx_cli.commands.bus_question import answer, fail, hush_log
+from phalanx_cli.foreign_text import print_lines
 from phalanx_cli.stack import developer
 
 if TYPE_CHECKING:

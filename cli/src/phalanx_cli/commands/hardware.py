@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from phalanx_cli.commands.bus_choice import chosen_bus
-from phalanx_cli.commands.bus_question import EXIT_UNAVAILABLE, answer, fail, hush_log, print_lines, printable, who
+from phalanx_cli.commands.bus_question import EXIT_UNAVAILABLE, answer, fail, hush_log, who
+from phalanx_cli.foreign_text import print_lines, printable
 from phalanx_cli.stack import developer
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from phalanx_cli.commands.bus_question import fail, print_lines
+from phalanx_cli.commands.bus_question import fail
 from phalanx_cli.drill.injection import Kind, Witness
+from phalanx_cli.foreign_text import print_lines
 from phalanx_cli.stack import developer
 
 EXIT_REFUSED = 1

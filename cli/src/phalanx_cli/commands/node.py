@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from phalanx_cli.commands.bus_choice import buses
-from phalanx_cli.commands.bus_question import answer, fail, hush_log, print_lines, printable
+from phalanx_cli.commands.bus_question import answer, fail, hush_log
+from phalanx_cli.foreign_text import print_lines, printable
 from phalanx_cli.stack import developer
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a node, with every row and number.")]

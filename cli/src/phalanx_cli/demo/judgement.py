@@ -8,7 +8,8 @@ from datetime import datetime
 
 from fault_contracts.faults import Attribution, FaultClassified
 from fault_contracts.payload import Health
-from fault_contracts.recovery import JobOutcome, PhaseTimes, RecoveryLevel
+from fault_contracts.recovery import JobOutcome, PhaseTimes
+from fault_contracts.recovery_level import RecoveryLevel
 from phalanx_cli.demo.inject import Injection
 from phalanx_cli.demo.processes import Lives, replaced_ranks
 from phalanx_cli.demo.scenario import TRUTHS, WORLD_SIZE, Fault

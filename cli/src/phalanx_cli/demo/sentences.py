@@ -16,10 +16,10 @@ from fault_contracts.recovery import (
     IncidentOpened,
     JobEnded,
     NodeLost,
-    RecoveryLevel,
     RecoveryPlanned,
     TrainingResumed,
 )
+from fault_contracts.recovery_level import RecoveryLevel
 
 MESSAGE_LENGTH_MAX = 100
 """Of an exception's message; the whole of it is in the logs."""

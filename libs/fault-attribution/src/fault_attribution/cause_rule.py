@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 
 from fault_attribution.evidence_line import EvidenceLine
@@ -105,13 +105,38 @@ class Prior:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseBook:
-    """All cause rules and priors that are in force."""
+    """All cause rules and priors that are in force, and which of them each kind of finding concerns."""
 
     rules: tuple[CauseRule, ...]
-    priors: tuple[Prior, ...] = ()
-    by_id: Mapping[str, CauseRule] = field(default_factory=dict)
+    priors: tuple[Prior, ...]
+    by_id: Mapping[str, CauseRule]
+    by_kind: Mapping[str, tuple[int, ...]]
+    by_prefix: Mapping[str, tuple[int, ...]]
+    """For kinds that a rule writes with a `*`."""
 
     @classmethod
     def of(cls, rules: tuple[CauseRule, ...], priors: tuple[Prior, ...] = ()) -> CauseBook:
-        """With its index."""
-        return cls(rules=rules, priors=priors, by_id={rule.rule_id: rule for rule in rules})
+        """With its indices."""
+        kinds: dict[str, list[int]] = {}
+        prefixes: dict[str, list[int]] = {}
+        for index, rule in enumerate(rules):
+            for kind in {kind for weight in rule.when for kind in weight.see.atoms[0].kinds}:
+                where, name = (prefixes, kind[:-1]) if kind.endswith("*") else (kinds, kind)
+                where.setdefault(name, []).append(index)
+        return cls(
+            rules=rules,
+            priors=priors,
+            by_id={rule.rule_id: rule for rule in rules},
+            by_kind={kind: tuple(found) for kind, found in kinds.items()},
+            by_prefix={prefix: tuple(found) for prefix, found in prefixes.items()},
+        )
+
+    def concerned(self, kinds: Iterable[str]) -> list[CauseRule]:
+        """The rules that may hold when these kinds were found: the others have no anchor."""
+        found: set[int] = set()
+        for kind in kinds:
+            found.update(self.by_kind.get(kind, ()))
+            for prefix, indices in self.by_prefix.items():
+                if kind.startswith(prefix):
+                    found.update(indices)
+        return [self.rules[index] for index in sorted(found)]

@@ -13,6 +13,7 @@ from fault_attribution.judge import JudgePolicy, judge
 from fault_attribution.judgement import Judgement
 from fault_attribution.loading.rule_files import RuleSet
 from fault_attribution.matching.signature_matcher import SignatureMatcher
+from fault_attribution.matching.stream_scan import read_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class Engine:
 
     def diagnose(self, lines: Iterable[EvidenceLine], more: Iterable[Finding] = ()) -> Diagnosis:
         """Judge lines, and findings that were made elsewhere."""
-        return self.conclude([*self._matcher.read(lines), *more])
+        return self.conclude([*read_lines(self._matcher, lines), *more])
 
     def conclude(self, findings: Iterable[Finding]) -> Diagnosis:
         """Judge findings."""

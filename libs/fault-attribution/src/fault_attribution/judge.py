@@ -53,7 +53,8 @@ def judge(findings: Iterable[Finding], book: CauseBook, policy: JudgePolicy | No
     policy = policy or JudgePolicy()
     known = tuple(findings)
     by_kind = FindingsByKind(known)
-    found = [hypothesis for rule in book.rules if (hypothesis := _hypothesis(rule, by_kind, book)) is not None]
+    rules = book.concerned(by_kind.kinds)
+    found = [hypothesis for rule in rules if (hypothesis := _hypothesis(rule, by_kind, book)) is not None]
     active = _shared([each for each in found if each.rule.state is RuleState.ACTIVE], policy)
     observed = tuple(each for each in found if each.rule.state is RuleState.OBSERVE)[:HYPOTHESES_MAX]
     if not active:
@@ -161,11 +162,13 @@ def _mass_of(attribution: Attribution, hypotheses: Sequence[Hypothesis]) -> floa
 
 
 def _nothing(known: Sequence[Finding], observed: tuple[Hypothesis, ...]) -> Judgement:
-    odd = any(each.role in (Role.CAUSE, Role.SYMPTOM, Role.VICTIM, Role.UNRECOGNISED) for each in known)
+    failed = any(each.role in (Role.CAUSE, Role.SYMPTOM, Role.VICTIM) for each in known)
+    # Healthy logs are full of lines that look like errors. By themselves they are shown, and nothing is done.
+    odd = failed or any(each.role is Role.UNRECOGNISED for each in known)
     return Judgement(
         attribution=Attribution.UNKNOWN,
         cause="unrecognised" if odd else "no_evidence",
-        action=Action.RESTART_PROCESS if odd else Action.WAIT_OR_IGNORE,
+        action=Action.RESTART_PROCESS if failed else Action.WAIT_OR_IGNORE,
         culprit=Culprit(),
         confidence=0.0,
         hypotheses=(),

@@ -159,6 +159,11 @@ class FindingsByKind:
         for each in sorted(findings, key=lambda finding: finding.place):
             self._by_kind.setdefault(each.kind, []).append(each)
 
+    @property
+    def kinds(self) -> Iterable[str]:
+        """All kinds that were found."""
+        return self._by_kind.keys()
+
     def of(self, kinds: Sequence[str]) -> list[Finding]:
         """All of these kinds."""
         found: list[Finding] = []

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from fault_contracts.checkpoints import CheckpointRef
 from fault_contracts.payload import At, Excerpt, FilePath, Name, Payload, Sentence
+from fault_contracts.policy import RecoveryPolicy
 
 
 class AgentPhase(StrEnum):
@@ -35,6 +36,8 @@ class JobSpec(Payload):
     """Between SIGTERM and SIGKILL when a broken gang is stopped."""
     barrier_s: float = Field(default=10.0, gt=0, le=3_600)
     """How long a rank of a re-executable script has to come to the barrier; then its process is ended."""
+    policy: RecoveryPolicy | None = None
+    """What the job wants done about its faults; None: as the fields above say."""
 
 
 class AgentReported(Payload):

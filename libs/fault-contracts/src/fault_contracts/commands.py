@@ -8,7 +8,8 @@ from pydantic import Field
 
 from fault_contracts.checkpoints import CheckpointRef as CheckpointRef
 from fault_contracts.payload import At, Fence, Name, Payload, Reason
-from fault_contracts.recovery import JobOutcome, NodeAssignment, RecoveryLevel
+from fault_contracts.recovery import JobOutcome, NodeAssignment
+from fault_contracts.recovery_level import RecoveryLevel
 
 
 class Command(Payload):

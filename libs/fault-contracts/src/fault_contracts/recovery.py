@@ -9,15 +9,7 @@ from pydantic import Field
 from fault_contracts.faults import Attribution
 from fault_contracts.health import ConditionRaised
 from fault_contracts.payload import At, Name, Payload, Reason, Sentence
-
-
-class RecoveryLevel(StrEnum):
-    """Recovery of a job, from light to heavy. Closed."""
-
-    IN_PROCESS = "in_process"
-    PROCESS = "process"
-    JOB = "job"
-    FAILED = "failed"
+from fault_contracts.recovery_level import RecoveryLevel
 
 
 class JobOutcome(StrEnum):
@@ -165,3 +157,20 @@ class JobEnded(Payload):
     reason: Reason
     summary: Sentence = ""
     ended_at: At
+
+
+class ActionWithheld(Payload):
+    """What the planner would have done and did not: the job or the cluster only observes, or a limit forbids it."""
+
+    job_id: Name
+    incident_id: str = ""
+    topology_version: int = Field(ge=0)
+    node_id: str = ""
+    action: Name
+    """stop | condemn_node | end_job | reset_gpu | reboot_node | replace_node | ..."""
+    withheld_by: Name
+    """observe | dry_run | breaker."""
+    fault_id: str = ""
+    cause: str = ""
+    reason: Reason
+    withheld_at: At

@@ -213,6 +213,7 @@ MESSAGES: tuple[MessageSpec, ...] = (
     _journal(recovery.IncidentOpened, "incident_opened", _CLASSIFIER),
     _journal(recovery.RecoveryPlanned, "planned"),
     _journal(recovery.TrainingResumed, "training_resumed"),
+    _journal(recovery.ActionWithheld, "action_withheld"),
     _journal(recovery.IncidentClosed, "incident_closed", _CLASSIFIER),
     _journal(recovery.JobEnded, "job_ended", _CLASSIFIER, _INGEST, "console", "cli"),
     _command(commands.StopWorkers, "stop_workers"),

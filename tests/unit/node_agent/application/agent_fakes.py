@@ -17,7 +17,8 @@ from fault_contracts.commands import CheckpointRef, Command, EndJob, StartWorker
 from fault_contracts.envelope import Envelope, seal
 from fault_contracts.payload import Fence, Payload, Reason
 from fault_contracts.preemption import RequestCheckpoint
-from fault_contracts.recovery import JobOutcome, NodeAssignment, RecoveryLevel
+from fault_contracts.recovery import JobOutcome, NodeAssignment
+from fault_contracts.recovery_level import RecoveryLevel
 from node_agent.adapters.command_journal import SqliteCommandJournal
 from node_agent.application.agent_life import AgentIdentity, AgentLife, JobProgram
 from node_agent.application.block_reports import BlockReports

@@ -9,7 +9,7 @@ from agent_fakes import Node, start, stop
 
 from fault_contracts.agent import AgentPhase, RestartAsked, WorkerExited, WorkersStarted, WorkersStopped
 from fault_contracts.commands import CheckpointRef, StopMode
-from fault_contracts.recovery import RecoveryLevel
+from fault_contracts.recovery_level import RecoveryLevel
 from node_agent.application.ports import WorkerHandle
 from worker_link.block_messages import Abort, AtBarrier, BlockEntered, BlockFaulted, BlockFinished, BlockOrder, Go
 from worker_link.messages import CheckpointSaved, RestartMode, RestartRequest, Step

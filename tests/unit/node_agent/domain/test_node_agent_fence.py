@@ -8,7 +8,8 @@ import pytest
 from fault_contracts.commands import Command, EndJob, StartWorkers, StopWorkers
 from fault_contracts.payload import Fence, Reason
 from fault_contracts.preemption import RequestCheckpoint
-from fault_contracts.recovery import JobOutcome, RecoveryLevel
+from fault_contracts.recovery import JobOutcome
+from fault_contracts.recovery_level import RecoveryLevel
 from node_agent.domain.fence import NOTHING_SEEN, FencePoint, Ruling, judge, point_of
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

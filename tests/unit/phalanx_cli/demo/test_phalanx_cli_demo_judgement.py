@@ -15,10 +15,10 @@ from fault_contracts.recovery import (
     JobOutcome,
     NodeAssignment,
     PhaseTimes,
-    RecoveryLevel,
     RecoveryPlanned,
     TrainingResumed,
 )
+from fault_contracts.recovery_level import RecoveryLevel
 from phalanx_cli.demo.inject import Injection
 from phalanx_cli.demo.judgement import Injected, judge_bug, judge_recovery, whole_run_problems
 from phalanx_cli.demo.scenario import Fault

@@ -11,7 +11,8 @@ import pytest
 from fault_contracts.agent import ExitStatus, OomKill, StepReported, WorkerError, WorkerExited, WorkersStarted
 from fault_contracts.payload import Reason
 from fault_contracts.rank_faults import RanksFaulted, Suspect
-from fault_contracts.recovery import GangFormed, RecoveryLevel, RecoveryPlanned
+from fault_contracts.recovery import GangFormed, RecoveryPlanned
+from fault_contracts.recovery_level import RecoveryLevel
 from node_agent.adapters.log_rules_yaml import YamlRuleFile
 from phalanx_cli.demo.inject import InjectionFailed, inject
 from phalanx_cli.demo.place import RUNS_KEPT, make_run_folder

@@ -11,9 +11,9 @@ from fault_contracts.recovery import (
     IncidentOpened,
     NodeAssignment,
     PhaseTimes,
-    RecoveryLevel,
     RecoveryPlanned,
 )
+from fault_contracts.recovery_level import RecoveryLevel
 from phalanx_cli.demo.story import JobStory
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

@@ -21,7 +21,8 @@ from recovery_planner.adapters.kv_gangs import KvCheckpoints, KvGangs
 from recovery_planner.adapters.kv_nodes import KvNodeStandings
 from recovery_planner.application.planner import Planner, World, assemble
 from recovery_planner.application.watch_agents import Patience
-from recovery_planner.domain.gang import Gang, Standing
+from recovery_planner.domain.gang import Gang
+from recovery_planner.domain.member import Standing
 from recovery_planner.domain.policy import Policy
 from service_kit.errors import BusUnavailable
 from service_kit.ports import Delivery, Entry, KeyValue

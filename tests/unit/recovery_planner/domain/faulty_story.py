@@ -4,7 +4,7 @@ from planner_story import JOB, Story
 
 from fault_contracts.faults import Action, Attribution
 from fault_contracts.health import Component, ConditionRaised, DeviceEvidence, Tier
-from recovery_planner.domain.gang import Member
+from recovery_planner.domain.member import Member
 from recovery_planner.domain.node_faults import NodeFaultCleared, NodeFaultSeen
 from recovery_planner.domain.node_fit import NodeFit
 from recovery_planner.domain.node_fitness import NodeStandingSeen

@@ -23,6 +23,7 @@ from fault_contracts.agent import (
 from fault_contracts.commands import Command, StartWorkers, StopWorkers
 from fault_contracts.faults import Action, Attribution, Culprit, FaultClassified
 from fault_contracts.payload import Payload, Reason
+from fault_contracts.policy import RecoveryPolicy
 from fault_contracts.rank_faults import RanksFaulted, Suspect
 from recovery_planner.domain.checkpoint_history import CheckpointHistory, record
 from recovery_planner.domain.gang import Gang, Phase
@@ -40,8 +41,16 @@ JOB = "job-1"
 class Story:
     """One job. Every event is handed in twice: the second time it must change nothing and publish nothing."""
 
-    def __init__(self, *, nnodes: int = 2, nproc: int = 2, policy: Policy | None = None, **spec: float) -> None:
-        self.spec = JobSpec.model_validate({"nnodes": nnodes, "nproc_per_node": nproc, **spec})
+    def __init__(
+        self,
+        *,
+        nnodes: int = 2,
+        nproc: int = 2,
+        policy: Policy | None = None,
+        recovery: RecoveryPolicy | None = None,
+        **spec: float,
+    ) -> None:
+        self.spec = JobSpec.model_validate({"nnodes": nnodes, "nproc_per_node": nproc, "policy": recovery, **spec})
         self.policy = policy or Policy()
         self.now = NOON
         self.state: Gang | None = None

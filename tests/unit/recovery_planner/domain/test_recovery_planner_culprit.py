@@ -4,7 +4,7 @@ import pytest
 
 from fault_contracts.faults import Action, Attribution
 from recovery_planner.domain.culprit import blamed_node
-from recovery_planner.domain.gang import Verdict
+from recovery_planner.domain.incident import Verdict
 
 
 @pytest.mark.parametrize("action", Action)

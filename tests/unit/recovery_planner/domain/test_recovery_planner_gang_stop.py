@@ -4,8 +4,9 @@ from planner_story import Story
 
 from fault_contracts.commands import StopWorkers
 from fault_contracts.recovery import IncidentOpened, NodeLost
-from recovery_planner.domain.gang import Phase, Standing
+from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.gang_stop import DEAD_RANKS_MAX
+from recovery_planner.domain.member import Standing
 
 
 def test_fault_stops_the_gang_with_its_own_grace() -> None:

@@ -6,7 +6,8 @@ from planner_story import Story
 from fault_contracts.agent import RestartAsked
 from fault_contracts.commands import StartWorkers, StopMode, StopWorkers
 from fault_contracts.faults import Action
-from fault_contracts.recovery import RecoveryLevel, RecoveryPlanned
+from fault_contracts.recovery import RecoveryPlanned
+from fault_contracts.recovery_level import RecoveryLevel
 from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.in_process import granularity, graver
 from recovery_planner.domain.policy import Policy

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 from planner_story import Story
 
-from recovery_planner.domain.gang import Effect, Gang, Phase, Standing
+from recovery_planner.domain.gang import Effect, Gang, Phase
 from recovery_planner.domain.invariants import InvariantBroken, assert_holds, violations
+from recovery_planner.domain.member import Standing
 
 
 def running() -> Gang:

@@ -6,7 +6,8 @@ from fault_contracts.agent import AgentPhase, JobSpec
 from fault_contracts.checkpoints import CheckpointRef
 from fault_contracts.commands import StartWorkers, StopWorkers
 from fault_contracts.recovery import GangFormed
-from recovery_planner.domain.gang import FORMER_INSTANCES_MAX, Phase, Standing
+from recovery_planner.domain.gang import Phase
+from recovery_planner.domain.member import FORMER_INSTANCES_MAX, Standing
 from recovery_planner.domain.membership import AgentLost, misfit
 from recovery_planner.domain.policy import Policy
 

@@ -6,7 +6,8 @@ from faulty_story import JOB, XID_79, FaultyStory
 from fault_contracts.commands import StartWorkers, StopWorkers
 from fault_contracts.faults import Action, Attribution
 from fault_contracts.recovery import IncidentOpened, JobEnded, JobOutcome, NodeFaulted, RecoveryPlanned
-from recovery_planner.domain.gang import Phase, Standing
+from recovery_planner.domain.gang import Phase
+from recovery_planner.domain.member import Standing
 
 
 def running(*nodes: str, nnodes: int = 2) -> FaultyStory:

@@ -3,7 +3,8 @@
 from faulty_story import FaultyStory
 
 from fault_contracts.recovery import RecoveryPlanned
-from recovery_planner.domain.gang import Phase, Standing
+from recovery_planner.domain.gang import Phase
+from recovery_planner.domain.member import Standing
 
 
 def test_a_bad_node_is_given_no_ranks_and_the_gang_forms_without_it() -> None:

@@ -5,9 +5,10 @@ from planner_story import Story
 
 from fault_contracts.commands import StartWorkers
 from fault_contracts.faults import Action
-from fault_contracts.recovery import RecoveryLevel, RecoveryPlanned
-from recovery_planner.domain.gang import Standing
-from recovery_planner.domain.plan import level_of
+from fault_contracts.recovery import RecoveryPlanned
+from fault_contracts.recovery_level import RecoveryLevel
+from recovery_planner.domain.culprit import level_of
+from recovery_planner.domain.member import Standing
 
 
 @pytest.mark.parametrize("action", Action)

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from recovery_planner.domain.gang import Member
+from recovery_planner.domain.member import Member
 from recovery_planner.domain.rank_assignment import as_assignments, first_table, next_table
 from training_topology.topology import RankTable
 

@@ -12,10 +12,10 @@ from fault_contracts.recovery import (
     JobEnded,
     JobOutcome,
     NodeLost,
-    RecoveryLevel,
     RecoveryPlanned,
     TrainingResumed,
 )
+from fault_contracts.recovery_level import RecoveryLevel
 from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.step import DeadlineExpired
 

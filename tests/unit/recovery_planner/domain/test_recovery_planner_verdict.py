@@ -6,7 +6,8 @@ from planner_story import Story
 from fault_contracts.commands import StopWorkers
 from fault_contracts.faults import Action, Attribution
 from fault_contracts.recovery import IncidentOpened, JobEnded, JobOutcome
-from recovery_planner.domain.gang import Phase, Verdict
+from recovery_planner.domain.gang import Phase
+from recovery_planner.domain.incident import Verdict
 from recovery_planner.domain.verdict import SEVERITY, outweighs
 
 

@@ -1,89 +1,134 @@
-"""Lines to findings: every signature on every line, through RE2."""
+"""Lines to findings: all signatures in one linear-time pass, through RE2."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import re2  # type: ignore[import-untyped]
 
 from fault_attribution.evidence_line import EvidenceLine, Source
-from fault_attribution.finding import CAPTURE_MAX, TEXT_MAX, Finding
+from fault_attribution.finding import Finding
+from fault_attribution.matching.error_look import FRAME, LITERALS, LOOKS, counts_nothing
+from fault_attribution.matching.hit import CompiledSignature, Hit, LineFacts, to_finding
+from fault_attribution.matching.pattern import (
+    LINE_BYTES_MAX,
+    PatternRefused,
+    compile_pattern,
+    span_finder,
+    valid_utf8,
+)
+from fault_attribution.matching.pattern_syntax import in_re2_syntax, required_literals
+from fault_attribution.matching.prefilter import LineSpan, Prefilter
 from fault_attribution.signature import RuleState, Signature
-
-_PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 class SignatureRefused(ValueError):
     """A signature whose pattern cannot be used; the message says where it is written."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Compiled:
-    signature: Signature
-    pattern: Any
-
-
 class SignatureMatcher:
-    """All active signatures, ready to run."""
+    """All signatures that are not off, ready to run. One is enough for any number of streams."""
 
     def __init__(self, signatures: Sequence[Signature]) -> None:
-        self._compiled = [_compile(each) for each in signatures if each.state is not RuleState.OFF]
+        used = [each for each in signatures if each.state is not RuleState.OFF]
+        bits = {each.signature_id: 1 << n for n, each in enumerate(used)}
+        self._compiled = [_compile(each, n, bits) for n, each in enumerate((*used, LOOKS, FRAME))]
+        self._looks, self._frame = self._compiled[-2:]
+        self._own_bits = (1 << len(used)) - 1
+        self._prefilter = Prefilter(
+            [*(required_literals(in_re2_syntax(each.pattern)) for each in used), LITERALS,
+             required_literals(FRAME.pattern)]
+        )  # fmt: skip
+        self._masks = {source: self._mask_of(source) for source in Source}
 
     def findings(self, line: EvidenceLine) -> list[Finding]:
         """What a line says; empty for most lines."""
-        found: list[tuple[Signature, Finding]] = []
-        for each in self._compiled:
-            signature = each.signature
-            if signature.sources and line.source is not Source.UNKNOWN and line.source not in signature.sources:
-                continue
-            matched = each.pattern.search(line.text)
-            if matched is not None:
-                found.append((signature, to_finding(signature, line, matched.groupdict())))
-        overridden = {name for signature, _ in found for name in signature.overrides}
-        return [finding for signature, finding in found if signature.signature_id not in overridden]
+        facts = facts_of(line)
+        text = bytes_of(line)
+        return [
+            to_finding(hit, text, facts, line.stream, line.number)
+            for hit in self.hits(text, self.bits(text), line.source)
+        ]
 
-    def read(self, lines: Iterable[EvidenceLine]) -> Iterator[Finding]:
-        """Findings of many lines, in their order."""
-        for line in lines:
-            yield from self.findings(line)
+    def lines(self, data: bytes) -> Iterator[LineSpan]:
+        """Of a block of whole lines: those that may concern a signature, with the bits of the signatures."""
+        return self._prefilter.lines(data)
+
+    def bits(self, line: bytes) -> int:
+        """The same of a single line."""
+        return next((bits for _, _, bits in self._prefilter.lines(line)), 0)
+
+    def hits(self, line: bytes, bits: int, source: Source) -> list[Hit]:
+        """Which of the signatures behind bits match a line, without those that another one overrides.
+
+        Args:
+            line: valid UTF-8, without its line end, at most LINE_BYTES_MAX.
+            bits: as the prefilter gives them.
+            source: signatures for other sources are not tried; all are when it is unknown.
+        """
+        bits &= self._masks[source]
+        if not bits:
+            return []
+        found: list[Hit] = []
+        beaten = 0
+        for number in self._prefilter.patterns(bits):
+            compiled = self._compiled[number]
+            spans = compiled.run(line, 0)
+            if spans is not None:
+                found.append(Hit(compiled, spans))
+                beaten |= compiled.beats
+        if beaten:
+            return [hit for hit in found if not beaten >> hit.compiled.number & 1]
+        return found
+
+    def unrecognised(self, line: bytes, bits: int) -> Hit | None:
+        """The line as one that looks like an error; for lines without hits."""
+        if not bits >> self._looks.number & 1 or (spans := self._looks.run(line, 0)) is None or counts_nothing(line):
+            return None
+        return Hit(self._looks, spans)
+
+    def frame(self, line: bytes, bits: int) -> Hit | None:
+        """The line as a frame of a Python traceback."""
+        if not bits >> self._frame.number & 1 or (spans := self._frame.run(line, 0)) is None:
+            return None
+        return Hit(self._frame, spans)
+
+    def _mask_of(self, source: Source) -> int:
+        if source is Source.UNKNOWN:
+            return self._own_bits
+        return sum(
+            1 << each.number
+            for each in self._compiled[:-2]
+            if not each.signature.sources or source in each.signature.sources
+        )
 
 
-def to_finding(signature: Signature, line: EvidenceLine, groups: dict[str, str | None]) -> Finding:
-    """The finding of a signature that matched."""
-    captures = {name: value[:CAPTURE_MAX] for name, value in groups.items() if value is not None}
-    captures.update(signature.sets)
-    kind = _PLACEHOLDER.sub(lambda name: captures.get(name[1], "").lower(), signature.kind)
-    rank = line.rank
-    if rank is None and captures.get("rank", "").isdigit():
-        rank = int(captures["rank"])
-    return Finding(
-        finding_id=f"{line.stream or line.source}:{line.number}:{signature.signature_id}",
-        kind=kind,
-        role=signature.role,
-        source=line.source,
-        node=line.node or captures.get("node", ""),
-        rank=rank,
-        device=captures.get("device", ""),
-        process=captures.get("pid", ""),
-        captures=captures,
-        text=line.text[:TEXT_MAX],
-        rule_id=signature.signature_id,
-        at_s=line.at_s,
-        stream=line.stream,
-        number=line.number,
-    )
+def facts_of(line: EvidenceLine) -> LineFacts:
+    """What is known of a line beside its text."""
+    return LineFacts(line.source, line.node, line.rank, line.at_s)
 
 
-def _compile(signature: Signature) -> _Compiled:
-    options = re2.Options()
-    options.log_errors = False
+def bytes_of(line: EvidenceLine) -> bytes:
+    """Its text as patterns see it: one line, cut to what is looked at."""
+    text = line.text[:LINE_BYTES_MAX].encode(errors="replace")[:LINE_BYTES_MAX]
+    return valid_utf8(text.replace(b"\n", b" "))
+
+
+def check_patterns(signatures: Iterable[Signature]) -> Iterator[str]:
+    """What is wrong with patterns, each with its file and line."""
+    for each in signatures:
+        try:
+            _compile(each, 0, {})
+        except SignatureRefused as error:
+            yield str(error)
+
+
+def _compile(signature: Signature, number: int, bits: dict[str, int]) -> CompiledSignature:
     try:
-        return _Compiled(signature, re2.compile(signature.pattern, options))
-    except re2.error as error:
-        reason = error.args[0].decode(errors="replace") if error.args and isinstance(error.args[0], bytes) else error
-        raise SignatureRefused(
-            f"{signature.file}:{signature.line}: {signature.signature_id}: the pattern is not accepted: {reason}"
-        ) from error
+        compiled = compile_pattern(signature.pattern)
+    except PatternRefused as error:
+        raise SignatureRefused(f"{signature.file}:{signature.line}: {signature.signature_id}: {error}") from error
+    beats = 0
+    if signature.state is RuleState.ACTIVE:
+        for name in signature.overrides:
+            beats |= bits.get(name, 0)
+    groups = tuple(sorted(compiled.groupindex.items(), key=lambda item: int(item[1])))
+    return CompiledSignature(signature, span_finder(compiled, anchored=False), groups, beats, number)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from fault_attribution.matching.pattern import PatternRefused, compile_pattern
 from node_agent.adapters.log_engine import capture_groups
-from node_agent.adapters.log_pattern import PatternRefused, compile_pattern
 from node_agent.domain.log_rule import (
     CAPTURING_KINDS,
     ExpectedFrom,

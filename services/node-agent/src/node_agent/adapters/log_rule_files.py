@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from node_agent.adapters.log_pattern import scans_every_line
+from fault_attribution.matching.pattern import scans_every_line
 from node_agent.adapters.log_rules_yaml import EVERY_LINE_RULES_MAX, REFUSALS_MAX, RULES_MAX, YamlRuleFile
 from node_agent.application.log_ports import RefusedRule, RuleFile
 from node_agent.domain.log_rule import LogRule

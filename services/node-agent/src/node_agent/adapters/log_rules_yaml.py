@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from node_agent.adapters.log_pattern import scans_every_line
+from fault_attribution.matching.pattern import scans_every_line
 from node_agent.adapters.log_rule_fields import Dialect, read_rule
 from node_agent.application.log_ports import RefusedRule, RuleFile
 from node_agent.domain.log_rule import LogRule

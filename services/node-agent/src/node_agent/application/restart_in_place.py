@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from fault_contracts.checkpoints import data_path_of, path_of
 from fault_contracts.commands import StartWorkers
-from fault_contracts.recovery import RecoveryLevel
+from fault_contracts.recovery_level import RecoveryLevel
 from node_agent.application.agent_life import AgentLife
 from node_agent.application.ports import BlockLine, WorkerHandle, WorkerProcesses, WorkerSpec
 from node_agent.domain.block_ranks import BlockPlace

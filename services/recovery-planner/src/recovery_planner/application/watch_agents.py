@@ -12,7 +12,8 @@ from datetime import timedelta
 
 from fault_contracts.agent import AgentHeartbeat
 from recovery_planner.application.advance_gang import AdvanceGang
-from recovery_planner.domain.gang import Gang, Phase, Standing, is_idle
+from recovery_planner.domain.gang import Gang, Phase
+from recovery_planner.domain.member import Standing, is_idle
 from recovery_planner.domain.membership import AgentLost
 from service_kit.deadlines import Deadlines
 from service_kit.errors import PermanentError, TransientError

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fault_contracts.faults import Action
-from fault_contracts.recovery import RecoveryLevel
+from fault_contracts.recovery_level import RecoveryLevel
 from recovery_planner.domain.draft import Draft
-from recovery_planner.domain.gang import Standing, Verdict
+from recovery_planner.domain.incident import Verdict
+from recovery_planner.domain.member import Standing
 from recovery_planner.domain.placement import Placement, place
 
 

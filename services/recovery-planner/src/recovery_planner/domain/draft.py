@@ -12,8 +12,10 @@ from typing import Any
 from fault_contracts.commands import StopWorkers
 from fault_contracts.payload import Fence, Payload, Reason
 from recovery_planner.domain.checkpoint_history import CheckpointHistory
-from recovery_planner.domain.gang import Effect, Gang, Incident, Member, operation_id
+from recovery_planner.domain.gang import Effect, Gang, operation_id
 from recovery_planner.domain.gang_machine import Trigger, target
+from recovery_planner.domain.incident import Incident
+from recovery_planner.domain.member import Member
 from recovery_planner.domain.node_fit import NOTHING_KNOWN, Fits
 from recovery_planner.domain.policy import Policy
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
-from fault_contracts.agent import AgentPhase, JobSpec, RestartAsked
+from fault_contracts.agent import JobSpec
 from fault_contracts.checkpoints import CheckpointRef
-from fault_contracts.commands import StopMode
-from fault_contracts.faults import Action, Attribution
 from fault_contracts.ids import derived_id
 from fault_contracts.payload import Payload, Reason
 from fault_contracts.recovery import JobOutcome
+from recovery_planner.domain.incident import Incident
+from recovery_planner.domain.member import Member, Standing
+from recovery_planner.domain.past_restarts import PastRestart
 from training_topology.topology import RankTable
-
-FORMER_INSTANCES_MAX = 8
-"""Lives of one agent that are remembered, to know its late reports; the bus keeps one node's reports in order."""
 
 
 class Phase(StrEnum):
@@ -29,128 +27,6 @@ class Phase(StrEnum):
     DECIDING = "deciding"
     WAITING = "waiting"
     ENDED = "ended"
-
-
-class Standing(StrEnum):
-    """Whether an agent can be counted on."""
-
-    PRESENT = "present"
-    LOST = "lost"
-    LEFT = "left"
-    CONDEMNED = "condemned"
-    """There, but its hardware is blamed: not used until its standing is ok, or, where only a verdict says so, never."""
-
-
-def is_idle(phase: AgentPhase) -> bool:
-    """No ranks. FAULTED is not idle: the siblings of the dead rank still run."""
-    return phase in (AgentPhase.INIT, AgentPhase.READY, AgentPhase.COMPLETED)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """One agent of the job. It is in the gang when the rank table has its node, else a spare.
-
-    Attributes:
-        arrival: place in the order in which agents first came.
-        phase: what its workers do, as last reported.
-        reported_at: newest report that `phase` was taken from; an older one that comes late is ignored.
-        master_port: reserved on the node for the store of the next generation.
-        in_process: every rank of the node has announced a re-executable block.
-        table_version: the rank table that the agent holds, as far as we know; a start that is a change to another
-            table must carry all rows.
-        checkpoint_found: what lay in the folder that it watches before the job began.
-        held, doubt: why its node is not to be given ranks, or is taken last; empty: nothing is known against it.
-        faults, faults_over: condition ids of its node's device faults, still open or over.
-        by_fitness: it is condemned because it is held; it comes back when it is not.
-        blamed: a verdict that came too late for a plan blames it: it gives its place up at the next one.
-    """
-
-    node_id: str
-    instance_id: str
-    address: str
-    master_port: int
-    arrival: int
-    reported_at: datetime
-    node_rank_wanted: int | None = None
-    phase: AgentPhase = AgentPhase.READY
-    standing: Standing = Standing.PRESENT
-    in_process: bool = False
-    table_version: int = 0
-    former_instances: tuple[str, ...] = ()
-    checkpoint_found: CheckpointRef | None = None
-    held: str = ""
-    doubt: str = ""
-    faults: tuple[str, ...] = ()
-    faults_over: tuple[str, ...] = ()
-    by_fitness: bool = False
-    blamed: str = ""
-
-    @property
-    def is_there(self) -> bool:
-        """It answers, whether it is used or not."""
-        return self.standing in (Standing.PRESENT, Standing.CONDEMNED)
-
-    @property
-    def idle(self) -> bool:
-        """Runs no ranks, so it may be given some."""
-        return is_idle(self.phase)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What the classifier said about the fault of this attempt."""
-
-    fault_id: str
-    topology_version: int
-    attribution: Attribution
-    cause: str
-    action: Action
-    reasons: tuple[Reason, ...]
-    summary: str = ""
-    culprit_node_id: str = ""
-    provisional: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Incident:
-    """One incident of the job, over all its attempts.
-
-    Attributes:
-        attempt: 1 for the first stop; one more for each fault that breaks a generation which this incident started.
-        fault_version: the topology_version that broke last.
-        step_before: largest step known when the incident opened; None is unknown.
-        stop_mode: how the current attempt stops its ranks.
-        asked: gravest level of restart that a script asked for in this attempt.
-        condemned: ranks whose process must not go on although it lives.
-        at_barrier: ranks that said they stand at the barrier, in this attempt.
-        in_process_attempts: restarts in place that this incident has tried.
-        by_notice: the stop was planned because a node gave notice; nothing is broken.
-        mark_at: start of the phase that is being timed; the `*_s` fields are sums over the attempts.
-    """
-
-    incident_id: str
-    attempt: int
-    fault_version: int
-    trigger: Reason
-    node_id: str
-    rank: int | None
-    fault_observed_at: datetime
-    opened_at: datetime
-    mark_at: datetime
-    dead_ranks: tuple[int, ...] = ()
-    stop_mode: StopMode = StopMode.PROCESS
-    asked: RestartAsked = RestartAsked.IN_PROCESS
-    condemned: tuple[int, ...] = ()
-    at_barrier: frozenset[int] = frozenset()
-    in_process_attempts: int = 0
-    by_notice: bool = False
-    step_before: int | None = None
-    verdict: Verdict | None = None
-    all_started: bool = False
-    stop_s: float | None = None
-    plan_s: float | None = None
-    start_s: float | None = None
-    first_step_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +88,8 @@ class Gang:
         stepping: node_ranks that ever reported a step; only these are waited for before a gang counts as resumed.
         step_max: largest step ever reported; advisory, not written for its own sake.
         restarts: times of the restarts that are inside the window.
+        withheld: ids of what an observing job was spared, see `withheld`.
+        past: restarts with level and cause, as far as a policy may still ask for them.
         starts: what each generation was started from, see `checkpoint`.
         refused: agents that do not fit this job, with the reason.
         checkpoint_found: what the first generation was started from, where it was not scratch.
@@ -229,6 +107,8 @@ class Gang:
     incident: Incident | None = None
     restarts: tuple[datetime, ...] = ()
     restart_count: int = 0
+    past: tuple[PastRestart, ...] = ()
+    withheld: tuple[str, ...] = ()
     deadline_at: datetime | None = None
     stopped: frozenset[str] = frozenset()
     started: frozenset[str] = frozenset()
@@ -254,7 +134,16 @@ class Gang:
     def alarm_at(self) -> datetime | None:
         """When this record has to be looked at again, if nothing happens before."""
         notice_at = None if self.preemption is None or not self.is_live else self.preemption.deadline_at
-        return min((at for at in (self.deadline_at, notice_at) if at is not None), default=None)
+        alarms = (self.deadline_at, notice_at, self.fault_deadline_at)
+        return min((at for at in alarms if at is not None), default=None)
+
+    @property
+    def fault_deadline_at(self) -> datetime | None:
+        """When the job must be training again; None: its policy sets no such limit, or nothing is broken."""
+        policy = self.spec.policy
+        if policy is None or policy.fault_deadline_s is None or self.incident is None:
+            return None
+        return self.incident.opened_at + timedelta(seconds=policy.fault_deadline_s)
 
     @property
     def is_live(self) -> bool:

@@ -12,9 +12,11 @@ from fault_contracts.payload import Reason
 from fault_contracts.recovery import IncidentOpened, NodeLost
 from recovery_planner.domain import phases
 from recovery_planner.domain.draft import Draft
-from recovery_planner.domain.gang import Incident, Phase, Standing
+from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.gang_machine import Trigger
 from recovery_planner.domain.in_process import graver, stop_mode_of
+from recovery_planner.domain.incident import Incident
+from recovery_planner.domain.member import Standing
 
 DEAD_RANKS_MAX = 1_024
 """Dead ranks named in an incident; beyond that a whole part of the machine is gone and the nodes say it better."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recovery_planner.domain.gang import Gang, Phase, Standing
+from recovery_planner.domain.gang import Gang, Phase
+from recovery_planner.domain.member import Standing
 
 
 class InvariantBroken(Exception):

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from fault_contracts.agent import AgentHeartbeat, AgentLeft, AgentPhase, AgentReported, JobSpec
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.ending import tell_again
-from recovery_planner.domain.gang import FORMER_INSTANCES_MAX, Gang, Member, Phase, Standing, is_idle
+from recovery_planner.domain.gang import Gang, Phase
 from recovery_planner.domain.gang_machine import Trigger
 from recovery_planner.domain.gang_stop import fault, lose
+from recovery_planner.domain.member import FORMER_INSTANCES_MAX, Member, Standing, is_idle
 from training_topology.topology import RankTable
 
 REFUSED_MAX = 64

@@ -13,10 +13,12 @@ from fault_contracts.health import ConditionRaised
 from fault_contracts.payload import Reason
 from fault_contracts.recovery import NodeFaulted
 from recovery_planner.domain.draft import Draft
-from recovery_planner.domain.gang import Member, Phase, Standing
+from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.gang_stop import Fate, fault
+from recovery_planner.domain.member import Member, Standing
 from recovery_planner.domain.node_fit import SENTENCE_MAX
 from recovery_planner.domain.node_fitness import hold_back, weigh
+from recovery_planner.domain.withheld import observes, withhold
 from training_topology.identity import NodeId
 
 FAULTS_KEPT = 16
@@ -55,8 +57,11 @@ def node_fault_seen(draft: Draft, seen: NodeFaultSeen) -> None:
         draft.explain("node.fault_costs_nothing", f"{raised.node_id}: {named}; nothing is stopped", raised.condition_id)
         return
     condemns = costs_node(raised.device)
-    _remember(draft, member, raised.condition_id, named, condemns=condemns)
+    _remember(draft, member, raised.condition_id, named, condemns=condemns and not observes(gang))
     reason = draft.explain("node.fault", f"{raised.node_id}: {named}", raised.condition_id)
+    if observes(gang):
+        withhold(draft, "condemn_node" if condemns else "stop", reason, node_id=raised.node_id, cause=raised.check)
+        return
     if gang.is_seated(raised.node_id) and gang.phase is not Phase.FORMING:
         _stop(draft, raised, reason, condemns=condemns)
     member = draft.gang.members[raised.node_id]

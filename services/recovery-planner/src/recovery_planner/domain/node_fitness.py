@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from recovery_planner.domain.draft import Draft
-from recovery_planner.domain.gang import Member, Phase, Standing
+from recovery_planner.domain.gang import Phase
+from recovery_planner.domain.member import Member, Standing
 from recovery_planner.domain.node_fit import NodeFit
+from recovery_planner.domain.withheld import observes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +22,7 @@ class NodeStandingSeen:
 def weigh(draft: Draft, node_id: str) -> None:
     """Bring a member to what is known of its node: held back, in doubt, or fit again."""
     member = draft.gang.members.get(node_id)
-    if member is None or draft.gang.phase is Phase.ENDED:
+    if member is None or draft.gang.phase is Phase.ENDED or observes(draft.gang):
         return
     fit = draft.fits.get(node_id, NodeFit(held=member.held, doubt=member.doubt))
     # What this job saw fail itself holds until it is told to be over, whatever an older standing says.

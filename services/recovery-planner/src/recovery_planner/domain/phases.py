@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from fault_contracts.recovery import PhaseTimes
-from recovery_planner.domain.gang import Incident
+from recovery_planner.domain.incident import Incident
 
 
 def elapsed_s(since: datetime, until: datetime) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fault_contracts.payload import Reason
-from recovery_planner.domain.gang import Gang, Standing
+from recovery_planner.domain.gang import Gang
+from recovery_planner.domain.member import Standing
 from recovery_planner.domain.node_fitness import clean_first
 
 

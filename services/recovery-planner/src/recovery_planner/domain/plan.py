@@ -8,20 +8,32 @@ from fault_contracts.agent import RestartAsked
 from fault_contracts.commands import StartWorkers
 from fault_contracts.faults import Action, Attribution
 from fault_contracts.payload import Reason
-from fault_contracts.recovery import GangFormed, JobOutcome, RecoveryLevel, RecoveryPlanned
+from fault_contracts.recovery import GangFormed, JobOutcome, RecoveryPlanned
+from fault_contracts.recovery_level import RecoveryLevel
 from recovery_planner.domain import phases
 from recovery_planner.domain.budget import budget_at
 from recovery_planner.domain.checkpoint import ChosenCheckpoint, choose, note_start
-from recovery_planner.domain.culprit import level_of, place_without_culprits
+from recovery_planner.domain.culprit import place_without_culprits
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.ending import end_job
-from recovery_planner.domain.gang import Gang, GenerationStart, Incident, Phase, Standing, Verdict
+from recovery_planner.domain.escalation import Answer
+from recovery_planner.domain.gang import Gang, GenerationStart, Phase
 from recovery_planner.domain.gang_machine import Trigger
 from recovery_planner.domain.in_process import granularity, replaced_ranks
+from recovery_planner.domain.incident import Incident, Verdict
+from recovery_planner.domain.member import Standing
 from recovery_planner.domain.node_fitness import hold_back_all
 from recovery_planner.domain.placement import Placement
+from recovery_planner.domain.policy_answer import (
+    answer_of,
+    capacity_wait_s,
+    note_restart,
+    start_deadline_s,
+    waits_out,
+)
 from recovery_planner.domain.preemption import leave_out
 from recovery_planner.domain.rank_assignment import as_assignments, first_table, next_table
+from recovery_planner.domain.withheld import observes, withhold
 from training_topology.topology import RankTable, changed_rows
 
 REASONS_MAX = 32
@@ -51,7 +63,7 @@ def form(draft: Draft) -> None:
         none = ChosenCheckpoint(ref=found, sentence=sentence)
         draft.explain("plan.checkpoint_found", sentence)
         draft.change(checkpoint_found=found)
-    draft.move(Trigger.FORMED, deadline_in_s=draft.policy.start_deadline_s)
+    draft.move(Trigger.FORMED, deadline_in_s=start_deadline_s(draft))
     _launch(draft, table, base=RankTable(topology_version=0), chosen=none, level=RecoveryLevel.PROCESS)
     draft.emit(
         GangFormed(
@@ -68,10 +80,12 @@ def form(draft: Draft) -> None:
 def plan(draft: Draft) -> None:
     """Decide what follows the stop. Called again whenever something changed while the gang waits for a node."""
     gang = draft.gang
-    verdict = draft.incident.verdict
-    if verdict is not None and verdict.action is Action.DONT_RETRY_NOTIFY_USER:
-        reason = draft.explain("plan.no_retry", f"{verdict.cause}: {verdict.reasons[0].sentence}", verdict.fault_id)
-        end_job(draft, JobOutcome.FAILED_USER, reason, summary=verdict.summary)
+    verdict = _verdict_in_force(draft)
+    decided = answer_of(draft, verdict)
+    if decided.outcome is not None:
+        _give_up(draft, decided, decided.outcome, verdict)
+        return
+    if waits_out(draft, decided):
         return
     budget = budget_at(gang.spec, gang.restarts, draft.now)
     charge = 0 if draft.incident.by_notice else 1
@@ -85,13 +99,44 @@ def plan(draft: Draft) -> None:
     if placement.unfilled:
         if gang.phase is Phase.DECIDING:
             draft.reasons += placement.reasons
-            draft.move(Trigger.NO_CAPACITY, deadline_in_s=draft.policy.capacity_wait_s)
+            draft.move(Trigger.NO_CAPACITY, deadline_in_s=capacity_wait_s(draft))
         return
     draft.change(restarts=(*budget.restarts, *[draft.now] * charge), restart_count=gang.restart_count + 1)
-    _restart(draft, placement, verdict, restarts_left=budget.left - charge)
+    for rule_id, sentence in decided.notes:
+        draft.explain(rule_id, sentence)
+    _restart(draft, placement, verdict, least=decided.level, restarts_left=budget.left - charge)
 
 
-def _restart(draft: Draft, placement: Placement, verdict: Verdict | None, *, restarts_left: int) -> None:
+def _verdict_in_force(draft: Draft) -> Verdict | None:
+    """The verdict, unless the job only observes: then it is on record and costs neither the job nor a node."""
+    verdict = draft.incident.verdict
+    if verdict is None or not observes(draft.gang):
+        return verdict
+    if verdict.action is not Action.RESTART_PROCESS:
+        said = draft.explain("observe.verdict", f"{verdict.cause} asks for {verdict.action}; the job only observes")
+        withhold(
+            draft, str(verdict.action), said, node_id=verdict.culprit_node_id, fault_id=verdict.fault_id,
+            cause=verdict.cause,
+        )  # fmt: skip
+    return None
+
+
+def _give_up(draft: Draft, decided: Answer, outcome: JobOutcome, verdict: Verdict | None) -> None:
+    """The policy ends the job; where the verdict alone says so, its own reason is the best one."""
+    sentence = decided.sentence
+    evidence: tuple[str, ...] = ()
+    if verdict is not None:
+        evidence = (verdict.fault_id,)
+        sentence = f"{decided.sentence}; the last fault: {verdict.cause}: {verdict.reasons[0].sentence}"
+        if decided.rule_id == "plan.no_retry":
+            sentence = f"{verdict.cause}: {verdict.reasons[0].sentence}"
+    reason = draft.explain(decided.rule_id, sentence, *evidence)
+    end_job(draft, outcome, reason, summary=verdict.summary if verdict else "")
+
+
+def _restart(
+    draft: Draft, placement: Placement, verdict: Verdict | None, *, least: RecoveryLevel, restarts_left: int
+) -> None:
     gang = draft.gang
     incident = draft.incident
     table = next_table(gang.table, gang.members, placement.moves)
@@ -101,11 +146,12 @@ def _restart(draft: Draft, placement: Placement, verdict: Verdict | None, *, res
     draft.explain("plan.checkpoint", chosen.sentence)
     if verdict is None and not incident.by_notice:
         draft.explain("plan.no_verdict", "no verdict came in time; the cause is unknown and the gang is started again")
-    level, replaced = _level(draft, verdict, table)
+    level, replaced = _level(draft, least, table)
+    note_restart(draft, level, verdict)
     draft.change(incident=phases.planned(incident, draft.now))
     if level is RecoveryLevel.IN_PROCESS:
         draft.change_incident(in_process_attempts=incident.in_process_attempts + 1)
-    draft.move(Trigger.PLANNED, deadline_in_s=draft.policy.start_deadline_s)
+    draft.move(Trigger.PLANNED, deadline_in_s=start_deadline_s(draft))
     _launch(draft, table, base=_base_of(gang, table), chosen=chosen, level=level, replaced=replaced)
     moved = {rank for row in moves for rank in table.ranks_of(row.node_id)}
     gone = {*incident.dead_ranks, *incident.condemned, *moved} if replaced is None else set(replaced)
@@ -131,15 +177,15 @@ def _restart(draft: Draft, placement: Placement, verdict: Verdict | None, *, res
     )
 
 
-def _level(draft: Draft, verdict: Verdict | None, table: RankTable) -> tuple[RecoveryLevel, tuple[int, ...] | None]:
+def _level(draft: Draft, least: RecoveryLevel, table: RankTable) -> tuple[RecoveryLevel, tuple[int, ...] | None]:
     """The smallest restart that works, and the ranks that get a new process (None: all)."""
-    level = RecoveryLevel.PROCESS if verdict is None else level_of(verdict.action)
     if draft.incident.asked is RestartAsked.JOB:
         draft.explain("plan.asked", "the script asked for a restart of level job")
-        level = RecoveryLevel.JOB
-    replaced = replaced_ranks(draft.gang, table) if level is RecoveryLevel.PROCESS else None
+    if least is not RecoveryLevel.IN_PROCESS:
+        return least, None
+    replaced = replaced_ranks(draft.gang, table)
     if replaced is None:
-        return level, None
+        return RecoveryLevel.PROCESS, None
     word = granularity(table, replaced)
     survivors = table.world_size - len(replaced)
     draft.explain("plan.in_process", f"{survivors} of {table.world_size} ranks go on in their processes; new: {word}")

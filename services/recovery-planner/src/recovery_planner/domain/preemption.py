@@ -20,8 +20,9 @@ from recovery_planner.domain.checkpoint_history import (
     whole_checkpoints,
 )
 from recovery_planner.domain.draft import Draft
-from recovery_planner.domain.gang import Gang, Phase, Preemption, Standing
+from recovery_planner.domain.gang import Gang, Phase, Preemption
 from recovery_planner.domain.gang_stop import Fate, fault
+from recovery_planner.domain.member import Standing
 from recovery_planner.domain.rank_set import count
 from recovery_planner.domain.worker_reports import speaker
 

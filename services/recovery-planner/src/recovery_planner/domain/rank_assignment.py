@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from fault_contracts.recovery import NodeAssignment
-from recovery_planner.domain.gang import Member
+from recovery_planner.domain.member import Member
 from training_topology.identity import NodeId, NodeRank
 from training_topology.topology import NodeRow, RankTable
 

@@ -6,10 +6,12 @@ from fault_contracts.recovery import JobOutcome, TrainingResumed
 from recovery_planner.domain import phases
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.ending import close_incident, end_job
-from recovery_planner.domain.gang import Phase, Standing
+from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.gang_machine import Trigger
 from recovery_planner.domain.gang_stop import fault, leave_behind
+from recovery_planner.domain.member import Standing
 from recovery_planner.domain.plan import form, plan
+from recovery_planner.domain.policy_answer import capacity_wait_s, end_if_overdue, start_deadline_s
 from recovery_planner.domain.preemption import has_left, stop_for_preemption
 
 MOVES_MAX = 8
@@ -39,6 +41,8 @@ def _settle_once(draft: Draft) -> None:
     if draft.gang.phase is not Phase.ENDED and _is_abandoned(draft):
         reason = draft.explain("job.left", "the last agent of the job left")
         end_job(draft, JobOutcome.CANCELLED, reason)
+        return
+    if draft.gang.incident is not None and end_if_overdue(draft):
         return
     match draft.gang.phase:
         case Phase.FORMING:
@@ -85,7 +89,7 @@ def _starting(draft: Draft) -> None:
             named = ", ".join(missing[:8])
             reason = draft.explain(
                 "start.deadline",
-                f"{len(missing)} nodes ({named}) did not start their ranks within {draft.policy.start_deadline_s:g} s",
+                f"{len(missing)} nodes ({named}) did not start their ranks within {start_deadline_s(draft):g} s",
             )
             fault(draft, reason, node_id=missing[0], rank=None, observed_at=draft.now)
         return
@@ -146,7 +150,7 @@ def _waiting(draft: Draft) -> None:
     plan(draft)
     if draft.gang.phase is Phase.WAITING and is_due(draft):
         reason = draft.explain(
-            "plan.no_capacity", f"no node came within {draft.policy.capacity_wait_s:g} s for the holes of the gang"
+            "plan.no_capacity", f"no node came within {capacity_wait_s(draft):g} s for the holes of the gang"
         )
         verdict = draft.incident.verdict
         end_job(draft, JobOutcome.FAILED_NO_CAPACITY, reason, summary=verdict.summary if verdict else "")

@@ -7,8 +7,11 @@ from fault_contracts.recovery import JobOutcome
 from recovery_planner.domain.culprit import blame_late
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.ending import end_job
-from recovery_planner.domain.gang import Phase, Verdict
+from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.gang_stop import Fate, fault
+from recovery_planner.domain.incident import Verdict
+from recovery_planner.domain.policy_answer import answer_of
+from recovery_planner.domain.withheld import observes, withhold
 
 SEVERITY: dict[Action, int] = {
     Action.WAIT_OR_IGNORE: 0,
@@ -56,6 +59,9 @@ def fault_classified(draft: Draft, message: FaultClassified) -> None:
         reason = draft.explain(
             "fault.classified", f"{new.cause} ({new.attribution}): {message.reasons[0].sentence}", new.fault_id
         )
+        if observes(gang):
+            withhold(draft, "stop", reason, node_id=new.culprit_node_id, fault_id=new.fault_id, cause=new.cause)
+            return
         fault(
             draft,
             reason,
@@ -68,7 +74,7 @@ def fault_classified(draft: Draft, message: FaultClassified) -> None:
         draft.change_incident(verdict=new)
         return
     if gang.incident is None or new.topology_version != gang.incident.fault_version:
-        if gang.is_live and blame_late(draft, new):
+        if gang.is_live and not observes(gang) and blame_late(draft, new):
             return
         draft.ignore("verdict.stale", f"{new.cause}: about version {new.topology_version}, which is over", new.fault_id)
         return
@@ -80,9 +86,10 @@ def fault_classified(draft: Draft, message: FaultClassified) -> None:
         return
     draft.change_incident(verdict=new)
     draft.explain("verdict.taken", f"{new.cause} ({new.attribution}) asks for {new.action}", new.fault_id)
-    if gang.phase is Phase.STARTING:
-        blame_late(draft, new)
-    if gang.phase is Phase.STARTING and new.action is Action.DONT_RETRY_NOTIFY_USER:
+    if gang.phase is not Phase.STARTING or observes(gang):
+        return
+    blame_late(draft, new)
+    if new.action is Action.DONT_RETRY_NOTIFY_USER and answer_of(draft, new).outcome is not None:
         # It came after the deadline and the gang is starting again, but what is the user's fault is not retried.
         reason = draft.explain("verdict.late_user", f"a late verdict says that it cannot help to retry: {new.cause}")
         end_job(draft, JobOutcome.FAILED_USER, reason, summary=new.summary)

@@ -17,8 +17,10 @@ from fault_contracts.agent import (
 from fault_contracts.lone_agent import AgentActedAlone
 from fault_contracts.rank_faults import RanksFaulted
 from recovery_planner.domain.draft import Draft
-from recovery_planner.domain.gang import Member, Phase, Standing
+from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.gang_stop import Fate, fault
+from recovery_planner.domain.member import Member, Standing
+from recovery_planner.domain.withheld import observes, withhold
 from training_topology.identity import NodeId
 
 START_FAILURES = frozenset({"start_failed", "expired", "illegal_transition", "table_gap"})
@@ -76,6 +78,9 @@ def ranks_faulted(draft: Draft, report: RanksFaulted) -> None:
         f"{report.check} on {report.node_id} ({report.rule_id}): {report.reason}",
         draft.cause_id,
     )
+    if observes(draft.gang) and draft.gang.phase in _LIVE:
+        withhold(draft, "stop", reason, node_id=report.node_id, cause=report.check)
+        return
     fault(
         draft,
         reason,

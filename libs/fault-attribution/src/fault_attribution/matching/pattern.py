@@ -1,6 +1,7 @@
 """One pattern of a rule: accepted or refused with its place, and run on single lines through RE2.
 
 RE2 matches in time proportional to the line, whatever the pattern; Python's `re` is used on no output, it backtracks.
+Both the log rules of an agent and the signatures of the engine are run by this.
 """
 
 from __future__ import annotations
@@ -13,14 +14,13 @@ from typing import Any
 
 import re2  # type: ignore[import-untyped]
 
-from node_agent.adapters.pattern_syntax import (
+from fault_attribution.matching.pattern_syntax import (
     Literals,
     anchored_tail,
     in_re2_syntax,
     may_take_newline,
     required_literals,
 )
-from node_agent.domain.log_rule import MatchMode
 
 Spans = Sequence[tuple[int, int]]
 """Begin and end of the match and of each group; (-1, -1) for a group that took no part."""
@@ -33,6 +33,9 @@ PROGRAM_SIZE_MAX = 1_000
 """RE2's instructions of one pattern. Time on one line is at most proportional to this times the line's length:
 measured 53 ms for 917 instructions on 16 KB. `\\d{1,6}`-like patterns have 20 to 100."""
 PATTERN_MEMORY_BYTES = 1 << 20
+LINE_BYTES_MAX = 16 * 1024
+"""What of a line is looked at. Bounds the time of one pattern on one line (measured: at most 60 ms for the worst
+pattern that is accepted), and the memory that a text without a newline takes."""
 
 _RE2_ERROR = re.compile(r"^(?P<what>[^:]+)(?:: (?P<fragment>.+))?$", re.DOTALL)
 
@@ -100,6 +103,11 @@ def _documented_finder(run: Any, groups: int) -> SpanFinder:
     return find
 
 
+def valid_utf8(line: bytes) -> bytes:
+    """The line with invalid bytes replaced: RE2's dot does not match them, and the rest of the line must count."""
+    return line if line.isascii() else line.decode(errors="replace").encode()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needle:
     """One pattern, ready to run on a line."""
@@ -112,14 +120,14 @@ class Needle:
 
     @classmethod
     @lru_cache(maxsize=NEEDLES_MAX)
-    def of(cls, pattern: str, mode: MatchMode, *, captures: bool) -> Needle:
-        """Compile a pattern and its shortcuts."""
+    def of(cls, pattern: str, *, anchored: bool, captures: bool) -> Needle:
+        """Compile a pattern and its shortcuts; `anchored`: it must match from the line's first byte on."""
         text = in_re2_syntax(pattern)
         tail = anchored_tail(text)
         compiled = compile_pattern(text, captures=captures)
         return cls(
             literals=required_literals(text),
-            run=span_finder(compiled, anchored=mode is MatchMode.MATCH),
+            run=span_finder(compiled, anchored=anchored),
             tail=None if tail is None else span_finder(compile_pattern(tail.pattern, captures=captures), anchored=True),
             fixed=b"" if tail is None else tail.fixed.encode(),
             takes_newline=may_take_newline(text),

@@ -5,7 +5,7 @@ import re2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from node_agent.adapters.pattern_syntax import (
+from fault_attribution.matching.pattern_syntax import (
     AnchoredTail,
     Literals,
     anchored_tail,
