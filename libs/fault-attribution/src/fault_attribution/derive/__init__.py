@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from fault_attribution.derive.collectives import collectives
 from fault_attribution.derive.exits import exits
 from fault_attribution.derive.host_capacity import capacity
 from fault_attribution.derive.host_outage import outages
 from fault_attribution.derive.host_sharing import sharing
+from fault_attribution.derive.progress import progress
+from fault_attribution.derive.rank_story import rank_story
 from fault_attribution.derive.user_gpu_memory import gpu_memory
 from fault_attribution.derive.user_job import job_facts
 from fault_attribution.derive.user_same_code import same_code
+from fault_attribution.derive.victims import victims
 from fault_attribution.finding import Finding
 
 Derivation = Callable[[Sequence[Finding]], Iterator[Finding]]
@@ -27,6 +31,10 @@ DERIVATIONS: tuple[Derivation, ...] = (
     gpu_memory,
     job_facts,
     same_code,
+    progress,
+    collectives,
+    rank_story,
+    victims,
 )
 """In order: a later one may read what an earlier one found."""
 
