@@ -15,6 +15,7 @@ from fault_attribution.derive.host_outage import outages
 from fault_attribution.derive.host_sharing import sharing
 from fault_attribution.derive.progress import progress
 from fault_attribution.derive.rank_story import rank_story
+from fault_attribution.derive.transports import transports
 from fault_attribution.derive.user_gpu_memory import gpu_memory
 from fault_attribution.derive.user_job import job_facts
 from fault_attribution.derive.user_same_code import same_code
@@ -35,6 +36,7 @@ DERIVATIONS: tuple[Derivation, ...] = (
     collectives,
     rank_story,
     victims,
+    transports,
 )
 """In order: a later one may read what an earlier one found."""
 
