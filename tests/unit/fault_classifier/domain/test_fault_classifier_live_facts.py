@@ -9,22 +9,17 @@ from fault_classifier.domain.intake import compact
 
 
 @pytest.mark.parametrize(
-    ("check", "attribution", "confidence"),
-    [
-        ("process_stopped", "platform", 0.8),
-        ("process_blocked", "platform", 0.4),
-        ("hang", "unknown", 0.5),
-        ("log_rule", "unknown", 0.5),
-    ],
+    ("check", "attribution"),
+    [("process_stopped", "platform"), ("process_blocked", "platform"), ("hang", "unknown"), ("log_rule", "unknown")],
 )
-def test_each_check_has_its_verdict_at_once(check: str, attribution: str, confidence: float) -> None:
+def test_each_check_has_its_verdict_at_once(check: str, attribution: str) -> None:
     judge = Judge()
     (verdict,) = judge.see(faulted(check, 3, 2, rule="the_rule"))
     assert (verdict.attribution, verdict.cause, verdict.action) == (attribution, check, "restart_process")
     assert (verdict.culprit.node_id, verdict.culprit.rank, verdict.culprit.process) == ("node-1", 3, "pid 1003")
     assert "ranks 3, 2 on node-1" in verdict.reasons[0].sentence
     assert "the_rule" in verdict.reasons[0].sentence
-    assert verdict.confidence == confidence
+    assert not verdict.provisional
 
 
 def test_a_hang_of_all_names_nobody() -> None:

@@ -5,10 +5,8 @@ from datetime import UTC, datetime
 import pytest
 from judge_story import Judge, died, lost, lost_peer, raised, verdict_on
 
-from fault_classifier.domain.device_rules import DEVICE_RULES, PLATFORM_DEVICE_RULES
 from fault_classifier.domain.evidence import DEVICES_MAX, DeviceFault, Generation, Note
 from fault_classifier.domain.intake import add, compact, from_node_fault
-from fault_classifier.domain.rulebook import RULEBOOK
 from fault_contracts.faults import Action, Attribution, FaultClassified
 from fault_contracts.health import Component, ConditionRaised, DeviceEvidence, Tier
 from fault_contracts.payload import Reason
@@ -161,9 +159,3 @@ def test_what_has_no_evidence_is_a_note() -> None:
     bare = told()
     bare = bare.model_copy(update={"condition": bare.condition.model_copy(update={"device": None})})
     assert isinstance(from_node_fault(bare), Note)
-
-
-def test_hardware_is_asked_first_and_what_may_follow_from_a_kill_after_the_kills() -> None:
-    ids = [rule.rule_id for rule in RULEBOOK]
-    assert ids[: len(DEVICE_RULES)] == [rule.rule_id for rule in DEVICE_RULES]
-    assert all(ids.index(rule.rule_id) > ids.index("platform.process_killed") for rule in PLATFORM_DEVICE_RULES)
