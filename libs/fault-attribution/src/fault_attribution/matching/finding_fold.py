@@ -21,6 +21,8 @@ SHAPES_MAX = 50
 SHAPED_LINES_MAX = 5_000
 """So many of those are compared; then they are counted only."""
 
+_Place = tuple[int, str, int | None, str]
+"""Number of the signature, node, rank, source."""
 _Key = tuple[object, ...]
 
 
@@ -39,25 +41,33 @@ class FindingFold:
     def __init__(self, stream: str) -> None:
         self._stream = stream
         self._folds: dict[_Key, _Fold] = {}
-        self._distinct: dict[_Key, int] = {}
-        self._shaped: dict[_Key, int] = {}
+        self._distinct: dict[_Place, int] = {}
+        self._shaped: dict[_Place, int] = {}
+        self.matches: dict[int, int] = {}
+        """How often each signature matched, by its number."""
         self.dropped = 0
         """Findings that had no room at all."""
 
     def add(self, hit: Hit, line: bytes, facts: LineFacts, number: int) -> None:
         """Take a finding."""
-        place = (hit.compiled.number, facts.node, facts.rank, facts.source)
+        signature = hit.compiled.number
+        self.matches[signature] = self.matches.get(signature, 0) + 1
+        place = (signature, facts.node, facts.rank, facts.source)
         self._put(place, (place, hit.caught(line)), DISTINCT_MAX, hit, line, facts, number)
 
     def add_unrecognised(self, hit: Hit, line: bytes, facts: LineFacts, number: int) -> None:
         """Take a line that looks like an error."""
-        place = (hit.compiled.number, facts.node, facts.rank, facts.source)
+        place: _Place = (hit.compiled.number, facts.node, facts.rank, facts.source)
         lines = self._shaped.get(place, 0) + 1
         self._shaped[place] = lines
         key: _Key = place
         if lines <= SHAPED_LINES_MAX:
             key = (place, shape_of(line.decode(errors="replace")))
         self._put(place, key, SHAPES_MAX, hit, line, facts, number)
+
+    def writers(self, number: int) -> set[tuple[str, int | None]]:
+        """Nodes and ranks on which a signature, by its number, matched."""
+        return {(place[1], place[2]) for place in self._distinct if place[0] == number}
 
     def findings(self) -> list[Finding]:
         """All of them, in the order of the stream."""
@@ -79,7 +89,7 @@ class FindingFold:
         return sorted(found, key=lambda each: each.number)
 
     def _put(
-        self, place: _Key, key: _Key, distinct_max: int, hit: Hit, line: bytes, facts: LineFacts, number: int
+        self, place: _Place, key: _Key, distinct_max: int, hit: Hit, line: bytes, facts: LineFacts, number: int
     ) -> None:
         fold = self._folds.get(key)
         if fold is None:

@@ -13,6 +13,7 @@ from fault_attribution.finding import Finding, Role
 from fault_attribution.matching.finding_fold import FindingFold
 from fault_attribution.matching.hit import Hit, LineFacts
 from fault_attribution.matching.pattern import LINE_BYTES_MAX, valid_utf8
+from fault_attribution.matching.sampling import LAST_LINES_MAX, Sampling
 from fault_attribution.matching.signature_matcher import SignatureMatcher, bytes_of, facts_of
 
 FRAME_LINES_MAX = 12
@@ -33,6 +34,9 @@ class LineScan:
         self._matcher = matcher
         self._fold = FindingFold(stream)
         self._frames: dict[tuple[str, int | None], tuple[Hit, bytes, LineFacts, int]] = {}
+        self._writers: dict[int, set[tuple[str, int | None]]] = {}
+        """Who writes the lines of each sampled signature."""
+        self.sampling = Sampling(matcher)
 
     @property
     def dropped(self) -> int:
@@ -59,6 +63,8 @@ class LineScan:
                 self._blame_frame(facts, number)
             return
         looks = matcher.unrecognised(line, bits)
+        if looks is not None and self.sampling.bits and matcher.hits(line, matcher.bits(line), facts.source):
+            return
         frame = None if looks is not None else matcher.frame(line, bits)
         if looks is None and frame is None:
             return
@@ -69,6 +75,33 @@ class LineScan:
                 self._blame_frame(facts, number)
         elif frame is not None and len(self._frames) < FRAMES_MAX:
             self._frames[facts.node, facts.rank] = (frame, line, facts, number)
+
+    def sample(self, text: bytes, data: bytes, number: int, facts: LineFacts, read: FactsReader | None) -> None:
+        """Look at the last lines of a block for signatures that are sampled; `number` is that of the line behind it."""
+        for sampled in self.sampling.numbers:
+            known = self._writers.setdefault(sampled, self._fold.writers(sampled))
+            missing = set(known)
+            left = LAST_LINES_MAX + 4 * len(known)
+            end, at = number, len(data)
+            for start, stop in self.sampling.last_lines(sampled, text):
+                end -= data.count(b"\n", start, at)
+                at = start
+                line = valid_utf8(text[start : min(stop, start + LINE_BYTES_MAX)])
+                told = facts if read is None else read(line, facts)
+                writer = (told.node, told.rank)
+                if writer in missing or writer not in known:
+                    for hit in self._matcher.hits(line, self._matcher.bits(line), told.source):
+                        if hit.compiled.number == sampled:
+                            self._fold.add(hit, line, told, end)
+                            known.add(writer)
+                            missing.discard(writer)
+                left -= 1
+                if not left or (known and not missing):
+                    break
+
+    def grow_sampling(self) -> None:
+        """At the end of a block: sample what matches all the time."""
+        self.sampling.grow(self._fold.matches)
 
     def _blame_frame(self, facts: LineFacts, number: int) -> None:
         """The frame in front of an error is where it came from."""
@@ -159,13 +192,16 @@ class StreamScan:
         """Whole lines; `data` is the same with its carriage returns, for the numbers of lines."""
         take, facts, read = self._scan.take, self._facts, self._read
         number, at = self._number, 0
-        for start, end, bits in self._matcher.lines(text):
+        for start, end, bits in self._scan.sampling.lines(text):
             number += data.count(b"\n", at, start)
             at = start
             take(valid_utf8(text[start:end]), bits, facts, number, read)
             if end - start == LINE_BYTES_MAX and text[end : end + 1] != b"\n":
                 self.cut_lines += 1
         self._number = number + data.count(b"\n", at)
+        if self._scan.sampling.bits:
+            self._scan.sample(text, data, self._number, facts, read)
+        self._scan.grow_sampling()
 
 
 def read_lines(matcher: SignatureMatcher, lines: Iterable[EvidenceLine]) -> list[Finding]:

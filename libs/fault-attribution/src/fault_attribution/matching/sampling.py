@@ -1,0 +1,108 @@
+"""A signature that matches every other line of a stream (a step is done) is not run on every line for ever.
+
+Findings of progress, context and what is harmless are kept as the first ones, the last one and a count. After
+SAMPLED_FROM matches in one stream such a signature leaves the pass over the stream; of each block only its last lines
+are looked at, until each rank that is known to write it was seen. So the last step of a rank stays exact within one
+block, and counts become lower bounds. Signatures of causes, symptoms and victims, and those that override others, are
+never sampled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import re2  # type: ignore[import-untyped]
+
+from fault_attribution.finding import Role
+from fault_attribution.matching.hit import CompiledSignature
+from fault_attribution.matching.pattern import PATTERN_MEMORY_BYTES, SpanFinder, re2_options, span_finder
+from fault_attribution.matching.pattern_syntax import Literals
+from fault_attribution.matching.prefilter import LineSpan, Prefilter
+from fault_attribution.matching.signature_matcher import SignatureMatcher
+
+SAMPLED_FROM = 2_000
+"""Matches of a signature in one stream. About 20 ms of work; a prefilter without it takes as long to build."""
+SAMPLED_ROLES = frozenset({Role.PROGRESS, Role.CONTEXT, Role.BENIGN})
+LAST_LINES_MAX = 64
+"""Lines looked at from a block's end, beside four for each rank known to write the signature."""
+WINDOW_BYTES = 1_024
+"""Where the last occurrence is looked for first; then in eight times as much."""
+
+
+class Sampling:
+    """Which signatures of one stream are sampled, and the pass without them."""
+
+    def __init__(self, matcher: SignatureMatcher) -> None:
+        self._matcher = matcher
+        self._prefilter: Prefilter | None = None
+        self._finders: dict[int, _LastText] = {}
+        self.bits = 0
+        """Signatures that are sampled."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The same as numbers."""
+        return tuple(self._finders)
+
+    def lines(self, text: bytes) -> Iterator[LineSpan]:
+        """The lines that may concern the other signatures."""
+        return self._matcher.lines(text) if self._prefilter is None else self._prefilter.lines(text)
+
+    def grow(self, matches: Mapping[int, int]) -> None:
+        """Take in the signatures that have matched so often that they are to be sampled."""
+        wanted = self.bits
+        for number, count in matches.items():
+            if count >= SAMPLED_FROM and not wanted >> number & 1 and _may_be_sampled(self._matcher.compiled(number)):
+                wanted |= 1 << number
+        if wanted == self.bits:
+            return
+        prefilter = self._matcher.prefilter_without(wanted)
+        if prefilter is None:
+            return
+        self._prefilter = prefilter
+        self.bits = wanted
+        for number, count in matches.items():
+            literals = self._matcher.literals(number)
+            if wanted >> number & 1 and number not in self._finders and literals is not None:
+                assert count > 0, "it matched"
+                self._finders[number] = _LastText(literals)
+
+    def last_lines(self, number: int, text: bytes) -> Iterator[tuple[int, int]]:
+        """Start and end of the lines that have fixed text of a sampled signature, from the end of a block on."""
+        finder = self._finders[number]
+        end = len(text)
+        while end > 0 and (at := finder.before(text, end)) >= 0:
+            start = text.rfind(b"\n", 0, at) + 1
+            stop = text.find(b"\n", at)
+            yield start, len(text) if stop < 0 else stop
+            end = start
+
+
+class _LastText:
+    """Finds the last of some texts in bytes."""
+
+    def __init__(self, literals: Literals) -> None:
+        self._texts = [text.encode() for text in sorted(literals.texts)]
+        self._run: SpanFinder | None = None
+        if literals.ignore_case:
+            texts = "|".join(re2.escape(text) for text in sorted(literals.texts))
+            options = re2_options(PATTERN_MEMORY_BYTES, captures=False)
+            self._run = span_finder(re2.compile(rf"\C*(?i:{texts})", options), anchored=True)
+
+    def before(self, text: bytes, end: int) -> int:
+        """A place in the last text in front of `end`; -1 when there is none."""
+        if self._run is None:
+            return max(text.rfind(each, 0, end) for each in self._texts)
+        size = WINDOW_BYTES
+        while True:
+            begin = max(0, end - size)
+            spans = self._run(text[begin:end], 0)
+            if spans is not None:
+                return begin + spans[0][1] - 1
+            if begin == 0:
+                return -1
+            size *= 8
+
+
+def _may_be_sampled(compiled: CompiledSignature) -> bool:
+    return compiled.signature.role in SAMPLED_ROLES and compiled.beats == 0
