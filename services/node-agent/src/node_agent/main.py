@@ -141,7 +141,7 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     taps: list[OutputTap] = []
     if settings.read_output:
         overlays = tuple(Path(folder) for folder in settings.rules.split(":") if folder)
-        taps.append(find_in_output(overlays, life, outgoing, clock, announcer, stack))
+        taps.append(find_in_output(overlays, life, processes, outgoing, clock, announcer, stack))
     if options.log_rules:
         logs = log_watch(options.log_rules, life, outgoing, faults, relay, clock, announcer)
         taps.append(logs.feed)

@@ -1,4 +1,4 @@
-"""The signatures that an agent reads output by: the shipped ones and a site's own over them, loaded beside the start."""
+"""The signatures that an agent reads output by: shipped ones and a site's own, loaded beside the start."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from fault_attribution.evidence_line import Source
 from fault_attribution.matching.hit import LineFacts, to_finding
 from fault_attribution.matching.pattern import valid_utf8
 from fault_attribution.matching.signature_matcher import SignatureMatcher, SignatureRefused
+from node_agent.adapters.stack_files import StackFiles
+from node_agent.adapters.worker_processes import ProcessWorkers
 from node_agent.application.agent_life import AgentLife
 from node_agent.application.control_ports import Announcer
+from node_agent.application.look_at_survivors import SurvivorLook
 from node_agent.application.outgoing import Outgoing
 from node_agent.application.read_findings import FindingReader
 from node_agent.domain.finding_fold import Found
@@ -38,6 +41,8 @@ class SignatureReader:
         matcher, source = self._matcher, _SOURCES[stream]
         facts, hits_left = LineFacts(source), HITS_MAX
         for start, end, bits in matcher.lines(data):
+            if _quotes_source(data, start):
+                continue
             line = valid_utf8(data[start:end])
             hits = matcher.hits(line, bits, source)
             if not hits and (looks := matcher.unrecognised(line, bits)) is not None:
@@ -57,9 +62,16 @@ class SignatureReader:
                 return
 
 
+def _quotes_source(data: bytes, start: int) -> bool:
+    """Whether a line is source that a traceback quotes behind its frame: `raise ...` raises nothing there."""
+    previous = data[data.rfind(b"\n", 0, max(0, start - 1)) + 1 : start]
+    return b'File "' in previous and b'", line ' in previous
+
+
 def find_in_output(
     overlays: tuple[Path, ...],
     life: AgentLife,
+    processes: ProcessWorkers,
     outgoing: Outgoing,
     clock: Clock,
     announcer: Announcer,
@@ -68,6 +80,8 @@ def find_in_output(
     """A reader of output that begins as soon as its signatures are loaded; ends with the stack."""
     reader = FindingReader(life, outgoing, clock, announcer)
     life.watches.append(reader)
+    stacks = StackFiles(files_of=processes.files_of, signal=processes.signal)
+    life.watches.append(SurvivorLook(life, stacks, reader))
     loading = asyncio.create_task(_follow(overlays, reader, clock, announcer))
     stack.callback(loading.cancel)
     stack.callback(reader.close)

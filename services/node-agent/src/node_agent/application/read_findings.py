@@ -8,7 +8,7 @@ findings and is told once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from fault_contracts.findings import (
@@ -40,6 +40,8 @@ EARLY_BYTES_MAX = 1 << 20
 """Output kept until the signatures are loaded, which takes a second or two of the start."""
 MESSAGES_MAX = 256
 """Reports in one generation; a rank that finds a new error every moment has told enough by then."""
+STACKS = "stacks"
+"""The stream of what stacks tell: no output, and no order among it."""
 
 
 class LineReader(Protocol):
@@ -123,6 +125,18 @@ class FindingReader:
         if not self._is_muted:
             self._tell(everything=True)
         self._is_muted = True
+
+    def tell_stacks(self, topology_version: int, stacks: Mapping[Rank, Found]) -> None:
+        """Where ranks stood when another one ended; told also while the ranks are being stopped."""
+        if topology_version != self._version or not stacks:
+            return
+        now = self._clock.now()
+        told = [
+            Told(found=found, rank=rank, stream=STACKS, ordinal=0, count=1, observed_at=now)
+            for rank, found in stacks.items()
+        ]
+        for begin in range(0, len(told), FINDINGS_MAX):
+            self._outgoing.send(self._report(told[begin : begin + FINDINGS_MAX]), urgent=True)
 
     def close(self) -> None:
         """No timer is left."""
