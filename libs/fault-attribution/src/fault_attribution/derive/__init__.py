@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from fault_attribution.derive.exits import exits
+from fault_attribution.derive.gpu_compare import gpu_compare
+from fault_attribution.derive.gpu_history import gpu_history
+from fault_attribution.derive.gpu_readings import gpu_readings
 from fault_attribution.derive.host_capacity import capacity
 from fault_attribution.derive.host_outage import outages
 from fault_attribution.derive.host_sharing import sharing
@@ -21,6 +24,9 @@ Derivation = Callable[[Sequence[Finding]], Iterator[Finding]]
 
 DERIVATIONS: tuple[Derivation, ...] = (
     exits,
+    gpu_readings,
+    gpu_history,
+    gpu_compare,
     capacity,
     outages,
     sharing,
