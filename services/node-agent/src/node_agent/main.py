@@ -140,8 +140,7 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     logs = None
     taps: list[OutputTap] = []
     if settings.read_output:
-        overlays = tuple(Path(folder) for folder in settings.rules.split(":") if folder)
-        taps.append(find_in_output(overlays, life, processes, outgoing, clock, announcer, stack))
+        taps.append(find_in_output(settings.overlays, life, processes, outgoing, clock, announcer, stack))
     if options.log_rules:
         logs = log_watch(options.log_rules, life, outgoing, faults, relay, clock, announcer)
         taps.append(logs.feed)
@@ -149,7 +148,7 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
         asyncio.get_running_loop().add_signal_handler(SIGHUP, on_hangup(logs.reload.ask, leave.on_signal))
         logs.run(stack)
     if taps:
-        processes.on_output(taps[0] if len(taps) == 1 else EveryTap(tuple(taps), announcer))
+        processes.on_output(EveryTap(tuple(taps), announcer))
     # Beside the connection: the import of torch takes seconds, and so may a bus that starts as we do.
     preparing = asyncio.create_task(prepare_workers(processes, env, announcer))
     stack.callback(preparing.cancel)

@@ -45,6 +45,11 @@ class AgentSettings(BusSettings):
     """[PHALANX_RULES] Folders of a site's own rules, separated by colons, over the shipped ones (docs/rules.md). Read
     again when they change."""
 
+    @property
+    def overlays(self) -> tuple[Path, ...]:
+        """A site's own folders of rules."""
+        return tuple(Path(folder) for folder in self.rules.split(":") if folder)
+
 
 class NvmlUse(StrEnum):
     """Whether the host role asks the GPU driver's library."""
