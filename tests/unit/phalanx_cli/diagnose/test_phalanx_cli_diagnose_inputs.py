@@ -143,6 +143,15 @@ def test_a_line_with_both_ranks_tells_the_others(tmp_path: Path) -> None:
     assert {(each.node, each.rank) for each in found} == {("n1", 1), ("n1", 5), ("n2", 9), ("n2", 13)}
 
 
+def test_the_closing_report_of_torchrun_tells_whose_lines_they_are(tmp_path: Path) -> None:
+    report = (
+        f"Failures:\n[0]:\n  time      : 2026-09-01_12:00:00\n  host      : n17\n  rank      : 11 (local_rank: 3)\n"
+        f"  exitcode  : 1 (pid: 7)\n  traceback : Traceback\n    {BOOM}\n------------\n{BOOM} elsewhere\n"
+    )
+    found, _ = rig_findings(tmp_path, write(tmp_path / "console.log", report))
+    assert [(each.number, each.node, each.rank) for each in found] == [(8, "n17", 11), (10, "", None)]
+
+
 def test_the_copies_in_an_evidence_folder_of_phalanx_are_left_out(tmp_path: Path) -> None:
     attempt = tmp_path / "logs/job/attempt_1"
     write(attempt / "0/stderr.log", BOOM)
