@@ -134,8 +134,9 @@ def _slower(steps: list[Finding]) -> Iterator[Finding]:
     ratio = f"{worst / best:.2f}"
     base = ordered[times.index(worst, 1)]
     text = f"steps took {ratio} times as long: {best:g} s, then {worst:g} s"
-    slow = str(sum(value >= SLOWER * best for value in times))
-    yield replace(_whole("steps_slower", [base], text, ratio=ratio, slow=slow), node=base.node, rank=base.rank)
+    slow = [value for value in times if value >= SLOWER * best]
+    counted = {"slow": str(len(slow)), "slow_s": f"{sum(slow):.0f}"}
+    yield replace(_whole("steps_slower", [base], text, ratio=ratio, **counted), node=base.node, rank=base.rank)
     if times[-1] < 1.2 * best:
         yield replace(_whole("steps_recovered", [ordered[-1]], "and were fast again"), node=base.node, rank=base.rank)
 
