@@ -172,6 +172,8 @@ class EvidenceReader:
             if scan.dropped:
                 self._notes.note(Oddity.TOO_MANY_FINDINGS, name, scan.dropped)
             self._facts.stream(name, reader, hints, report.blocks)
+            if kind in _WHOLE_STREAM:
+                self._facts.readings(name)
 
     def _is_copy(self, source: ByteSource, head: bytes, hints: PathHints) -> bool:
         """The same text twice under one name. Ranks that died of one error may well have equal logs."""

@@ -58,6 +58,8 @@ KINDS = [
     ("dmesg -T", "dump.txt", f"[Tue Sep  1 12:00:00 2026] {XID}\n", (1, "", None, Source.KMSG, T)),
     ("dmesg name", "dmesg-node17.txt", f"[    1.000000] booted\n[  2.000000] {XID}\n",
      (2, "node17", None, Source.KMSG, 2.0)),
+    ("dmesg name, turned", "node17-dmesg.txt", f"[    1.000000] booted\n[  2.000000] {XID}\n",
+     (2, "node17", None, Source.KMSG, 2.0)),
     ("/dev/kmsg", "dump", f"6,1,1000000,-;booted\n4,1234,5000000,-;{XID}\n", (2, "", None, Source.KMSG, 5.0)),
     ("journal short", "j.txt", f"Sep 01 12:00:00 n9 kernel: {XID}\n", (1, "n9", None, Source.KMSG, T)),
     ("journal short-iso", "j", f"2026-09-01T12:00:00+0000 n9 kernel: {XID}\n", (1, "n9", None, Source.KMSG, T)),
