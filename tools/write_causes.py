@@ -1,4 +1,4 @@
-"""Writes docs/causes.md from the rulebook: one section a cause, so that a slug in a verdict can be looked up."""
+"""Writes docs/causes.md from the shipped cause rules: one section a cause, so that a slug can be looked up."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import sys
 from itertools import groupby
 from pathlib import Path
 
-from fault_classifier.domain.rule import Rule
-from fault_classifier.domain.rulebook import RULEBOOK
+from fault_attribution.cause_rule import CauseRule
+from fault_attribution.loading.rule_files import load_rules
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "causes.md"
 
 HEAD = """# Causes
 
-Every cause that a verdict can name, from the rulebook of fault-classifier
-(`services/fault-classifier/src/fault_classifier/domain/rulebook.py`). Written by `tools/write_causes.py`; do not edit.
+Every cause that a verdict can name, from the cause rules of fault-attribution
+(`libs/fault-attribution/src/fault_attribution/rules/causes/`). Written by `tools/write_causes.py`; do not edit.
 
 A verdict names the cause, whose fault it is (`hardware`, `driver`, `platform`, `user` or `unknown`), the rule that said
 so with the evidence it rests on, what speaks against it, and what to do. When in doubt the answer is `unknown`.
@@ -24,25 +24,27 @@ so with the evidence it rests on, what speaks against it, and what to do. When i
 """
 
 
-def causes_page(rulebook: tuple[Rule, ...] = RULEBOOK) -> str:
+def causes_page(rules: tuple[CauseRule, ...] | None = None) -> str:
     """The whole page."""
-    ordered = sorted(rulebook, key=lambda rule: rule.cause)
+    ordered = sorted(rules or load_rules().causes.rules, key=lambda rule: (rule.cause, rule.rule_id))
     rows = [f"| [{r.cause}](#{r.cause}) | {r.attribution} | `{r.action}` | `{r.rule_id}` |" for r in ordered]
-    sections = [_section(cause, list(rules)) for cause, rules in groupby(ordered, key=lambda rule: rule.cause)]
+    sections = [_section(cause, list(group)) for cause, group in groupby(ordered, key=lambda rule: rule.cause)]
     return HEAD + "\n".join(rows) + "\n\n" + "\n".join(sections)
 
 
-def _section(cause: str, rules: list[Rule]) -> str:
+def _section(cause: str, rules: list[CauseRule]) -> str:
     return "\n".join([f"## {cause}\n", *map(_paragraph, rules)])
 
 
-def _paragraph(rule: Rule) -> str:
+def _paragraph(rule: CauseRule) -> str:
+    seen = "; ".join(f"`{weight.see.text}` ({weight.score:g})" for weight in rule.when)
     return (
         f"{rule.meaning}\n\n"
-        f"- Whose fault: {rule.attribution}, by rule `{rule.rule_id}`, confidence {rule.confidence:g} before doubts.\n"
+        f"- Whose fault: {rule.attribution}, by rule `{rule.rule_id}`; seen by {seen}.\n"
         f"- Recommended: `{rule.action}`. {rule.advice}\n"
+        f"- Would settle it: {rule.decide}.\n"
         f"- Not meant: {rule.near_miss}\n"
-        f"- Source: {rule.source}.\n"
+        f"- Source: {rule.origin}.\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""docs/causes.md says what the rulebook says."""
+"""docs/causes.md says what the cause rules say."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import importlib.util
 import re
 from pathlib import Path
 
-import pytest
-
-from fault_classifier.domain.rulebook import RULEBOOK
+from fault_attribution.loading.rule_files import load_rules
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,13 +24,10 @@ def test_the_page_is_current() -> None:
     assert (ROOT / "docs" / "causes.md").read_text(encoding="utf-8") == causes_page(), "run tools/write_causes.py"
 
 
-@pytest.mark.parametrize("rule", RULEBOOK, ids=lambda rule: rule.rule_id)
-def test_every_rule_can_be_looked_up(rule) -> None:
-    section = re.search(rf"^## {rule.cause}$(.*?)(?=^## |\Z)", causes_page(), flags=re.M | re.S)
-    assert section is not None
-    assert rule.rule_id in section[1]
-    assert rule.meaning in section[1]
-
-
-def test_rule_ids_begin_with_whose_fault_it_is() -> None:
-    assert [rule.rule_id for rule in RULEBOOK if not rule.rule_id.startswith(f"{rule.attribution}.")] == []
+def test_every_rule_can_be_looked_up() -> None:
+    page = causes_page()
+    for rule in load_rules().causes.rules:
+        section = re.search(rf"^## {rule.cause}$(.*?)(?=^## |\Z)", page, flags=re.M | re.S)
+        assert section is not None, rule.cause
+        assert rule.rule_id in section[1]
+        assert rule.meaning in section[1]

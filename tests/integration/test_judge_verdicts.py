@@ -136,7 +136,8 @@ class Desk:
         await self.bus.publish(seal(payload, source="/test", cause_id=cause, time=datetime.now(UTC)))
 
     def of(self, job: str) -> list[FaultClassified]:
-        return [each.data for each in self.verdicts if each.data.job_id == job]
+        """Final ones."""
+        return [each.data for each in self.verdicts if each.data.job_id == job and not each.data.provisional]
 
     async def until(self, holds: Callable[[], bool], limit_s: float = INSTALLED_S) -> None:
         async with asyncio.timeout(limit_s):
@@ -204,7 +205,7 @@ async def test_only_victims_wait_for_the_deadline_and_a_lost_node_is_the_cause_w
         await desk.say(opened(job), f"{job}-incident")
     await desk.until(lambda: len(desk.conditions) == 2)
     await asyncio.sleep(0.3)
-    assert desk.verdicts == []
+    assert [(each.data.cause, each.data.provisional) for each in desk.verdicts] == [("communication_error", True)] * 2
     lost = NodeLost(
         job_id="caused",
         node_id="node-1",
@@ -258,6 +259,17 @@ async def test_bad_settings_stop_the_start_and_name_the_setting(services: Servic
     assert await services.died("fault-classifier") == 78
     assert "good_samples_min is 0" in services.log("health-ingest")
     assert "failpoint" in services.log("fault-classifier")
+
+
+@pytest.mark.asyncio
+async def test_a_bad_rule_stops_the_start_and_names_file_line_and_reason(services: Services, tmp_path: Path) -> None:
+    causes = tmp_path / "site" / "causes"
+    causes.mkdir(parents=True)
+    (causes / "own.yaml").write_text("causes:\n  - id: user.own\n    attribution: nobody\n")
+    services.start("fault-classifier", PHALANX_RULES=str(tmp_path / "site"))
+    assert await services.died("fault-classifier") == 78
+    assert "own.yaml:3" in services.log("fault-classifier")
+    assert "attribution" in services.log("fault-classifier")
 
 
 def opened(job: str) -> IncidentOpened:

@@ -48,14 +48,6 @@ def test_again_needs_a_restart_or_minutes() -> None:
     assert list(same_code(soon)) == [], "offsets are not known to a minute"
 
 
-def test_missing_on_some_nodes_only() -> None:
-    missing = _error(0, kind="module_missing", text="ModuleNotFoundError: x", module="x")
-    works = _error(8, node="n2", kind="step_done", text="step 1")
-    assert [each.captures["what"] for each in same_code([missing, works])] == ["x"]
-    both = _error(8, node="n2", kind="module_missing", text="ModuleNotFoundError: x", module="x")
-    assert [each.kind for each in same_code([missing, both])] == ["same_error_everywhere"]
-
-
 def test_order_does_not_matter() -> None:
     given = [_error(0), _error(5, node="n2"), _error(3, number=1), _error(3, number=9), _exit(3, 2), _exit(3, 10)]
     forwards, backwards = list(same_code(given)), list(same_code(given[::-1]))

@@ -18,6 +18,7 @@ from phalanx_cli.commands.inject import inject
 from phalanx_cli.commands.job import job
 from phalanx_cli.commands.node import node, nodes
 from phalanx_cli.commands.node_action import node_action
+from phalanx_cli.commands.policy import policy
 from phalanx_cli.stack import developer
 
 EPILOG = """\
@@ -53,6 +54,7 @@ app.command()(dlq)
 app.command()(job)
 app.command(epilog=INJECT_EPILOG)(inject)
 app.add_typer(hardware)
+app.add_typer(policy)
 app.command()(node)
 app.command()(nodes)
 app.command("node-action")(node_action)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from fault_attribution.evidence_line import EvidenceLine
+from fault_attribution.finding import Finding
 from fault_attribution.signature import RuleState
 from fault_attribution.term import Term
 from fault_contracts.faults import Action, Attribution
@@ -46,9 +47,14 @@ class ActionChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseTest:
-    """Evidence for which a rule must, or must not, give the verdict."""
+    """Evidence for which a rule must, or must not, give the verdict.
+
+    Attributes:
+        facts: findings that no line tells: what agents and the live judge see themselves.
+    """
 
     lines: tuple[EvidenceLine, ...]
+    facts: tuple[Finding, ...] = ()
     action: Action | None = None
     line: int = 0
 

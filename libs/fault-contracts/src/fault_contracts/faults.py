@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from fault_contracts.payload import At, Excerpt, Name, Payload, Reason
+from fault_contracts.payload import At, Excerpt, Name, Payload, Reason, Sentence
 
 
 class Attribution(StrEnum):
@@ -40,8 +40,18 @@ class Culprit(Payload):
     process: str | None = Field(default=None, max_length=256)
 
 
+class Alternative(Payload):
+    """Another hypothesis: what it would be, how likely, and the best that speaks for it."""
+
+    attribution: Attribution
+    cause: Name
+    confidence: float = Field(ge=0, le=1)
+    action: Action
+    reason: Reason
+
+
 class FaultClassified(Payload):
-    """One attributed fault of one job."""
+    """One attributed fault of one job. A later one about the same generation names the one that it replaces."""
 
     fault_id: Name
     job_id: Name
@@ -57,6 +67,13 @@ class FaultClassified(Payload):
     summary: Excerpt
     """One paragraph that a person woken at night understands."""
     condition_ids: tuple[str, ...] = Field(default=(), max_length=64)
+    alternatives: tuple[Alternative, ...] = Field(default=(), max_length=4)
+    """The next best hypotheses, likeliest first. Where the attribution is unknown, the best one is among them."""
+    decide: tuple[Sentence, ...] = Field(default=(), max_length=8)
+    """What evidence would settle it."""
     provisional: bool = False
+    """Evidence is still coming in: good enough to stop a gang, not to end a job or to give up a node. A final one
+    that names it follows within the judge's limits, also when it says the same."""
     supersedes: str | None = None
+    """fault_id of the verdict that this one replaces."""
     classified_at: At

@@ -135,6 +135,8 @@ class FaultedRanks(Payload):
     """Of the first suspect."""
     step: int | None = None
     checkpoint_step: int | None = None
+    place: str = Field(default="", max_length=64)
+    """Where the first suspect's stack stands (rank_faults.StalledRank.place); empty: not known."""
     evidence_path: FilePath = ""
 
 

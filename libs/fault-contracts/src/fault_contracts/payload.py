@@ -40,6 +40,9 @@ class Reason(Payload):
     rule_id: Name
     sentence: Sentence
     evidence_ids: tuple[str, ...] = Field(default=(), max_length=64)
+    weight: float | None = Field(default=None, ge=-100, le=100)
+    """Weight of evidence: natural logarithm of a likelihood ratio, below 0 where it speaks against; None where nothing
+    was weighed."""
 
 
 class Fence(Payload):

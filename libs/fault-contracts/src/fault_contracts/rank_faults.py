@@ -15,6 +15,8 @@ class Suspect(Payload):
     pid: int = Field(ge=1)
     evidence: Excerpt = ""
     """What was seen of it: the place of its stack, its process state, the line that a rule matched."""
+    place: str = Field(default="", max_length=64)
+    """Where its stack stands, as in StalledRank; empty: no stack is known."""
 
 
 class RanksFaulted(Payload):

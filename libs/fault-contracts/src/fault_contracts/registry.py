@@ -11,6 +11,7 @@ from fault_contracts import (
     commands,
     dead_letter,
     faults,
+    findings,
     hardware,
     health,
     inventory,
@@ -172,6 +173,7 @@ MESSAGES: tuple[MessageSpec, ...] = (
     _from_agent(agent.AgentLeft, "left", _PLANNER),
     _from_agent(agent.WorkerExited, "worker_exited", _INGEST, _PLANNER),
     _from_agent(rank_faults.RanksFaulted, "ranks_faulted", _INGEST, _PLANNER),
+    _from_agent(findings.FindingsReported, "findings_reported", _CLASSIFIER),
     # Core NATS only, as the heartbeat, between the agents of one job.
     _evt(rank_faults.StallSeen, "stall", "stall_seen", "job_id", _AGENT, (_AGENT,), None),
     _from_agent(agent.WorkersStopped, "workers_stopped", _PLANNER),

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 
 from fault_classifier.adapters.kv_evidence import KvEvidence
+from fault_classifier.adapters.rule_book import RuleBook
 from fault_classifier.application.classify_fault import ClassifyFault
-from fault_classifier.application.collect_evidence import CONDITIONS, JOURNAL, CollectEvidence
+from fault_classifier.application.collect_evidence import MESSAGES, CollectEvidence
 from fault_classifier.application.expire_verdicts import ExpireVerdicts
+from fault_classifier.application.read_texts import TextReader
+from fault_classifier.domain.neighbourhood import Neighbourhood
 from fault_classifier.settings import FaultClassifierSettings
 from fault_contracts.registry import Bucket
 from service_kit.deadlines import Deadlines
@@ -23,15 +26,25 @@ async def wire(service: Service[FaultClassifierSettings]) -> None:
     failpoints = Failpoints(settings.failpoint)
     records = KvEvidence(service.key_value(Bucket.EVIDENCE))
     deadlines = Deadlines(clock)
+    rules = RuleBook(settings.overlays, settings.rule_set())
+    neighbourhood = Neighbourhood()
     classify = ClassifyFault(
         records=records,
         bus=service.bus,
         clock=clock,
         deadlines=deadlines,
         policy=settings.policy(),
+        book=lambda: rules.causes,
+        neighbourhood=neighbourhood,
         failpoints=failpoints,
     )
-    collect = CollectEvidence(classify=classify, failpoints=failpoints)
+    collect = CollectEvidence(
+        classify=classify,
+        neighbourhood=neighbourhood,
+        texts=TextReader(lambda: rules.matcher),
+        clock=clock,
+        failpoints=failpoints,
+    )
     expire = ExpireVerdicts(
         classify=classify,
         records=records,
@@ -41,10 +54,9 @@ async def wire(service: Service[FaultClassifierSettings]) -> None:
         history_s=settings.history_s,
     )
     # Reclaim: a judge that was killed with a message in hand must not keep the gang waiting for 30 s.
-    service.own(
-        await service.bus.consume(durable=NAME, messages=[*CONDITIONS, *JOURNAL], handler=collect.handle, reclaim=True)
-    )
+    service.own(await service.bus.consume(durable=NAME, messages=MESSAGES, handler=collect.handle, reclaim=True))
     service.spawn(expire.run(), name="expire verdicts")
+    service.spawn(rules.follow(clock), name="follow rules")
     service.spawn(expire.rescan_forever(), name="rescan evidence")
 
 

@@ -3,149 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
+from judge_stage import HISTORY_S, Stage, death, opened, story, victim
 
-from fault_classifier.adapters.kv_evidence import KvEvidence, decode_record, encode_record
-from fault_classifier.application.classify_fault import ClassifyFault
-from fault_classifier.application.collect_evidence import CONDITIONS, JOURNAL, CollectEvidence
-from fault_classifier.application.expire_verdicts import ExpireVerdicts
+from fault_classifier.adapters.kv_evidence import decode_record, encode_record
 from fault_classifier.application.ports import Record
-from fault_classifier.domain.classify import JudgePolicy
-from fault_contracts.agent import ExitStatus, OomKill, WorkerError
-from fault_contracts.envelope import seal
-from fault_contracts.faults import FaultClassified
-from fault_contracts.health import Component, ConditionRaised, Tier, WorkerEvidence
-from fault_contracts.payload import Payload, Reason
-from fault_contracts.recovery import GangFormed, IncidentOpened, JobEnded, JobOutcome, NodeLost
+from fault_contracts.health import Tier
+from fault_contracts.payload import Reason
+from fault_contracts.recovery import GangFormed, JobEnded, JobOutcome, NodeLost
 from fault_contracts.registry import Stream
-from service_kit.deadlines import Deadlines
 from service_kit.errors import PermanentError
-from service_kit.failpoints import Failpoints
-from service_kit.testing.memory_broker import MemoryBroker, Trouble
-from service_kit.testing.memory_bus import MemoryBus
-from service_kit.testing.memory_key_value import MemoryKeyValue
-from service_kit.testing.virtual_clock import LoopClock, run_virtual
-
-HISTORY_S = 14 * 86_400.0
-
-
-class Stage:
-    """A broker, a store, and as many lives of fault-classifier as the story needs."""
-
-    def __init__(self, *, seed: int = 0, trouble: Trouble | None = None) -> None:
-        self.clock = LoopClock()
-        self.broker = MemoryBroker(self.clock, seed=seed, trouble=trouble)
-        self.store = MemoryKeyValue()
-        self.desk = MemoryBus(self.broker, name="desk")
-        self.tasks: list[asyncio.Task[None]] = []
-
-    async def live(self, name: str = "judge") -> MemoryBus:
-        bus = MemoryBus(self.broker, name=name)
-        records, deadlines, failpoints = KvEvidence(self.store), Deadlines(self.clock), Failpoints()
-        classify = ClassifyFault(
-            records=records,
-            bus=bus,
-            clock=self.clock,
-            deadlines=deadlines,
-            policy=JudgePolicy(verdict_wait_s=1.8),
-            failpoints=failpoints,
-        )
-        collect = CollectEvidence(classify=classify, failpoints=failpoints)
-        expire = ExpireVerdicts(
-            classify=classify,
-            records=records,
-            deadlines=deadlines,
-            clock=self.clock,
-            rescan_s=300,
-            history_s=HISTORY_S,
-        )
-        await bus.consume(durable="judge", messages=[*CONDITIONS, *JOURNAL], handler=collect.handle)
-        self.tasks += [asyncio.create_task(expire.run()), asyncio.create_task(expire.rescan_forever())]
-        return bus
-
-    async def die(self, bus: MemoryBus) -> None:
-        bus.kill()
-        for task in self.tasks:
-            task.cancel()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
-        self.tasks = []
-
-    async def say(self, payload: Payload, cause: str) -> None:
-        envelope = seal(payload, source="/test", cause_id=cause, time=self.clock.now())
-        for _ in range(50):
-            try:
-                await self.desk.publish(envelope)
-            except Exception:  # noqa: BLE001 - the sender repeats whatever happened
-                await self.clock.sleep(0.1)
-            else:
-                return
-        raise AssertionError("never stored")
-
-    def verdicts(self, job: str = "job") -> list[FaultClassified]:
-        found = [each.envelope.data for each in self.broker.stored(Stream.FAULTS)]
-        return [each for each in found if each.job_id == job]
-
-    async def pending(self) -> list:
-        entries = [await self.store.get(key) for key in await self.store.keys()]
-        return [owed for entry in entries if entry for owed in decode_record(entry.value, entry.revision).pending]
-
-
-def story(told: Callable[[Stage], Awaitable[None]], **stage: object) -> None:
-    async def main() -> None:
-        made = Stage(**stage)
-        try:
-            await told(made)
-        finally:
-            for task in made.tasks:
-                task.cancel()
-            await made.broker.close()
-
-    run_virtual(main())
-
-
-def death(stage: Stage, rank: int, *, job: str = "job", signal: int | None = 9, error: str = "") -> ConditionRaised:
-    return ConditionRaised(
-        condition_id=f"{job}-{rank}",
-        node_id=f"node-{rank // 2}",
-        component=Component.PROCESS,
-        check="worker_exit",
-        tier=Tier.FAILURE,
-        reason="it ended",
-        job_id=job,
-        topology_version=1,
-        rank=rank,
-        worker=WorkerEvidence(
-            exit=ExitStatus(
-                rank=rank,
-                local_rank=rank % 2,
-                pid=7,
-                signal=signal,
-                exit_code=None if signal else 1,
-                oom_kill=OomKill.NO,
-            ),
-            error=WorkerError(type="DistNetworkError", message=error, fingerprint="f", source="stderr")
-            if error
-            else None,
-        ),
-        raised_at=stage.clock.now(),
-    )
-
-
-def victim(stage: Stage, rank: int, *, job: str = "job") -> ConditionRaised:
-    return death(stage, rank, job=job, signal=None, error="recv failed")
-
-
-def opened(stage: Stage, job: str = "job") -> IncidentOpened:
-    return IncidentOpened(
-        incident_id=f"incident-{job}",
-        job_id=job,
-        topology_version=1,
-        trigger=Reason(rule_id="r", sentence="s"),
-        fault_observed_at=stage.clock.now(),
-        opened_at=stage.clock.now(),
-    )
+from service_kit.testing.memory_broker import Trouble
 
 
 def test_evidence_on_three_subjects_gives_one_verdict_in_the_incident() -> None:
@@ -155,9 +24,9 @@ def test_evidence_on_three_subjects_gives_one_verdict_in_the_incident() -> None:
         await stage.say(victim(stage, 0), "v")
         await stage.say(death(stage, 2), "d")
         await stage.clock.sleep(60)
-        (verdict,) = stage.verdicts()
+        verdict = stage.verdicts()[-1]
         assert (verdict.cause, verdict.culprit.rank) == ("process_killed", 2)
-        assert stage.broker.stored(Stream.FAULTS)[0].envelope.correlationid == "incident-job"
+        assert {each.envelope.correlationid for each in stage.broker.stored(Stream.FAULTS)} == {"incident-job"}
         assert await stage.pending() == []
 
     story(told)
@@ -172,6 +41,10 @@ def test_only_victims_are_judged_at_the_deadline_to_the_millisecond() -> None:
         (verdict,) = stage.verdicts()
         assert verdict.cause == "communication_error"
         assert 1.8 <= (verdict.classified_at - begun).total_seconds() < 1.81
+        provisional = stage.words()[0]
+        assert provisional.provisional
+        assert verdict.supersedes == provisional.fault_id
+        assert (provisional.classified_at - begun).total_seconds() < 0.1
 
     story(told)
 
@@ -222,8 +95,9 @@ def test_a_lossy_bus_loses_and_doubles_no_verdict(seed: int) -> None:
         await stage.clock.sleep(400)
         for place in range(20):
             # A delivery that came after the deadline may have revised a verdict; the last word is what counts.
-            verdicts = stage.verdicts(f"job-{place}")
+            verdicts = stage.words(f"job-{place}")
             assert verdicts[-1].cause == "process_killed"
+            assert not verdicts[-1].provisional
             assert [each.supersedes for each in verdicts] == [None, *(each.fault_id for each in verdicts[:-1])]
         assert await stage.pending() == []
 
@@ -258,7 +132,7 @@ def test_two_replicas_in_each_others_way_agree(seed: int) -> None:
         generation = decode_record(entry.value, entry.revision).job.generation(1)
         assert len(generation.exits) + generation.exits_dropped == 20
         assert {each.envelope.data.fault_id for each in stage.broker.stored(Stream.FAULTS)} == {
-            each.fault_id for each in stage.verdicts()
+            each.fault_id for each in stage.words()
         }
 
     story(told, seed=seed, trouble=Trouble(delay_s_max=0.05))
@@ -373,6 +247,7 @@ def test_a_record_that_somebody_else_made_in_the_meantime_is_read() -> None:
         await stage.clock.sleep(100)
         first.kill()
         assert [each.cause for each in stage.verdicts()] == ["communication_error", "process_killed"]
-        assert stage.verdicts()[1].supersedes == stage.verdicts()[0].fault_id
+        words = stage.words()
+        assert [each.supersedes for each in words] == [None, *(each.fault_id for each in words[:-1])]
 
     story(told)

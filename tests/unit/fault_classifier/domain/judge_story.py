@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from fault_attribution.loading.rule_files import load_rules
 from fault_classifier.domain.classify import JudgePolicy, step
 from fault_classifier.domain.event import Event, IncidentSeen, PieceSeen, TimePassed
 from fault_classifier.domain.evidence import Exit, Faulted, JobEvidence, LostNode, Note, Raised
@@ -21,6 +22,7 @@ GLOO_RESET = (
     "reset by peer. This is typically caused by a remote worker hanging or bugs in the application."
 )
 START = datetime(2030, 1, 1, tzinfo=UTC)
+BOOK = load_rules().causes
 
 
 def raised(type_: str = "ValueError", message: str = "bad label", *, fingerprint: str = "", frames=()) -> Raised:
@@ -109,7 +111,7 @@ class Judge:
 
     def hear(self, event: Event) -> list[FaultClassified]:
         """The verdicts that this event brought."""
-        result = step(self.job, event, now=self.now, policy=self.policy)
+        result = step(self.job, event, now=self.now, policy=self.policy, book=BOOK)
         self.job = result.job
         self.rule_id = result.reason.rule_id
         self.verdicts += result.effects

@@ -9,7 +9,7 @@ from judge_story import GLOO_RESET, Judge, died, lost, lost_peer, raised
 
 from fault_classifier.domain.classify import REVISIONS_MAX, JudgePolicy, next_deadline
 from fault_classifier.domain.event import GangBegun, IncidentOver, JobOver, PieceSeen
-from fault_classifier.domain.rule import RulePolicy
+from fault_classifier.domain.fact_policy import FactPolicy
 
 
 def test_evidence_that_stands_for_itself_is_judged_at_once() -> None:
@@ -21,12 +21,14 @@ def test_evidence_that_stands_for_itself_is_judged_at_once() -> None:
     assert next_deadline(judge.job) is None
 
 
-def test_victims_wait_and_are_judged_at_the_deadline() -> None:
+def test_victims_get_a_provisional_word_at_once_and_the_final_one_at_the_deadline() -> None:
     judge = Judge()
-    assert judge.see(died(0, error=lost_peer())) == []
+    (first,) = judge.see(died(0, error=lost_peer()))
+    assert (first.cause, first.provisional, first.supersedes) == ("communication_error", True, None)
     assert judge.wait(1.7) == []
     assert judge.see(died(2, error=lost_peer(GLOO_RESET))) == []
-    assert [verdict.cause for verdict in judge.wait(0.1)] == ["communication_error"]
+    (final,) = judge.wait(0.1)
+    assert (final.cause, final.provisional, final.supersedes) == ("communication_error", False, first.fault_id)
     assert judge.wait(10.0) == []
 
 
@@ -45,10 +47,10 @@ def test_a_cause_that_comes_in_time_is_judged_without_waiting_for_the_deadline()
 def test_the_incident_does_not_move_a_deadline_that_runs() -> None:
     judge = Judge()
     judge.see(died(0, error=lost_peer()))
-    before = next_deadline(judge.job)
+    before = judge.job.generation(1).deadline_at
     judge.now = judge.now.replace(microsecond=500_000)
     judge.incident()
-    assert next_deadline(judge.job) == before
+    assert judge.job.generation(1).deadline_at == before
 
 
 def test_a_redelivery_changes_nothing() -> None:
@@ -72,7 +74,7 @@ def test_late_evidence_of_another_cause_revises_and_names_the_old_verdict() -> N
     assert second.supersedes == first.fault_id
     assert second.fault_id != first.fault_id
     assert [reason.rule_id for reason in second.counter_evidence] == ["unknown.exit_code"]
-    assert second.confidence < 0.8
+    assert [each.cause for each in second.alternatives] == ["exit_code"]
 
 
 def test_late_evidence_of_the_same_cause_says_nothing_new() -> None:
@@ -170,9 +172,10 @@ def test_the_summary_reads_as_a_paragraph() -> None:
     judge = Judge()
     judge.see(died(0, error=lost_peer()))
     text = judge.see(died(3, signal=9, step=41))[0].summary
-    assert text.startswith("Job job, generation 1: rank 3 on node-1 was ended by SIGKILL after step 41")
-    assert "the platform's, not the job's (process_killed)" in text
-    assert "1 other rank died only of that" in text
+    assert text.startswith("Job job, generation 1: The fault is with the platform")
+    assert "rank 3, pid 1003, node node-1" in text
+    assert "ank 3 on node-1 was ended by SIGKILL after step 41" in text
+    assert text.endswith("1 rank died only of that.")
 
 
 @pytest.mark.parametrize(
@@ -180,8 +183,8 @@ def test_the_summary_reads_as_a_paragraph() -> None:
     [
         lambda: JudgePolicy(verdict_wait_s=-1),
         lambda: JudgePolicy(verdict_wait_s=61),
-        lambda: RulePolicy(occurrences_min=1),
-        lambda: RulePolicy(startup_s=-1),
+        lambda: FactPolicy(occurrences_min=1),
+        lambda: FactPolicy(startup_s=-1),
     ],
 )
 def test_policies_that_would_blame_for_nothing_are_refused(bad) -> None:

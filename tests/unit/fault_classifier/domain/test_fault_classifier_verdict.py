@@ -6,11 +6,7 @@ from datetime import UTC, datetime
 
 from judge_story import Judge, died, lost, lost_peer, raised, verdict_on
 
-from fault_classifier.domain.evidence import Generation, JobEvidence
-from fault_classifier.domain.gang_conditions import no_evidence, only_lost_peers, unrecognised
-from fault_classifier.domain.rule import Case, RulePolicy
 from fault_classifier.domain.verdict import REASONS_MAX
-from fault_classifier.domain.worker_conditions import of_exit, process_killed
 
 
 def test_the_same_evidence_gives_the_same_id_and_other_evidence_another() -> None:
@@ -36,15 +32,6 @@ def test_monstrous_texts_are_cut() -> None:
     verdict = verdict_on(died(0, error=monster))
     assert len(verdict.summary) <= 8_192
     assert all(len(reason.sentence) <= 2_048 for reason in verdict.reasons)
-
-
-def test_conditions_look_at_their_own_kind_of_evidence_only() -> None:
-    generation = Generation(topology_version=1, exits=(died(0, error=lost_peer()),))
-    case = Case(piece=lost("n"), generation=generation, job=JobEvidence(job_id="job"), policy=RulePolicy(), alone=True)
-    assert of_exit(process_killed)(case) is None
-    assert only_lost_peers(case) is None
-    assert no_evidence(case) is None
-    assert unrecognised(case) is not None
 
 
 def test_time_is_the_judges() -> None:

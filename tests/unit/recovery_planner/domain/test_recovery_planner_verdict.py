@@ -104,3 +104,36 @@ def verdict(action: Action, *, provisional: bool = False) -> Verdict:
 )
 def test_the_graver_one_counts(new: Verdict, old: Verdict | None, wins: bool) -> None:
     assert outweighs(new, old, supersedes=None) is wins
+
+
+def test_a_provisional_word_ends_no_job_and_gives_up_no_node_even_when_the_wait_is_over() -> None:
+    for action in (Action.DONT_RETRY_NOTIFY_USER, Action.REPLACE_NODE):
+        story = Story().run("a", "b")
+        story.report("spare")
+        story.die("a", 0)
+        story.stop_all()
+        story.classify(action, node="a", provisional=True)
+        assert story.gang.phase is Phase.DECIDING
+        story.wait_for_deadline()
+        assert story.gang.phase is Phase.STARTING
+        assert set(story.gang.nodes) == {"a", "b"}
+
+
+def test_a_provisional_word_in_a_starting_gang_ends_no_job() -> None:
+    story = Story().run("a", "b")
+    story.die("a", 0)
+    story.stop_all()
+    story.wait_for_deadline()
+    story.classify(Action.DONT_RETRY_NOTIFY_USER, attribution=Attribution.USER, provisional=True)
+    assert story.gang.phase is Phase.STARTING
+    story.classify(Action.DONT_RETRY_NOTIFY_USER, attribution=Attribution.USER, fault_id="final", supersedes="fault-1")
+    assert story.last(JobEnded).outcome is JobOutcome.FAILED_USER
+
+
+def test_the_final_word_decides_at_once() -> None:
+    story = Story().run("a", "b")
+    story.die("a", 0)
+    story.stop_all()
+    story.classify(Action.DONT_RETRY_NOTIFY_USER, attribution=Attribution.USER, provisional=True)
+    story.classify(Action.DONT_RETRY_NOTIFY_USER, attribution=Attribution.USER, fault_id="final", supersedes="fault-1")
+    assert story.last(JobEnded).outcome is JobOutcome.FAILED_USER

@@ -90,10 +90,12 @@ def _remediation(findings: Sequence[Finding]) -> Iterator[Finding]:
 
 
 def _by_node(findings: Sequence[Finding], kinds: frozenset[str] | set[str]) -> dict[str, list[Finding]]:
+    # A controller's line is about the node that it names, wherever it was read.
     found: dict[str, list[Finding]] = {}
     for each in sorted(findings, key=lambda one: one.place):
-        if each.kind in kinds and each.node:
-            found.setdefault(each.node, []).append(each)
+        node = each.captures.get("node") or each.node
+        if each.kind in kinds and node:
+            found.setdefault(node, []).append(each)
     return found
 
 

@@ -4,7 +4,6 @@ Derived:
 
     same_error_everywhere     one error on several ranks; captures error, ranks, nodes
     same_error_again          one error of one rank twice, with a restart or minutes between; captures error, times
-    missing_on_some_nodes     a file or module that ranks of some nodes miss and those of others do not; captures what
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ GROUPS_MAX = 64
 
 _WORKER = (Source.WORKER_STDERR, Source.WORKER_STDOUT)
 _DIGITS = re.compile(r"0x[0-9a-f]+|\d+|\[rank\d+\]:?")
-_MISSING = ("module_missing", "file_missing")
 
 
 def same_code(findings: Sequence[Finding]) -> Iterator[Finding]:
@@ -35,7 +33,6 @@ def same_code(findings: Sequence[Finding]) -> Iterator[Finding]:
     for key in sorted(groups)[:GROUPS_MAX]:
         yield from _everywhere(groups[key])
         yield from _again(groups[key], findings)
-    yield from _missing(findings)
 
 
 def _shape(text: str) -> str:
@@ -64,27 +61,6 @@ def _again(group: Sequence[Finding], findings: Sequence[Finding]) -> Iterator[Fi
         if apart or sum(each.count for each in ends) > 1:
             captures = {"error": same[0].kind, "times": str(times)}
             yield _told("same_error_again", same, captures, f"{same[0].kind} on rank {rank} came {times} times")
-
-
-def _missing(findings: Sequence[Finding]) -> Iterator[Finding]:
-    speaking = {each.node for each in findings if each.node and each.source in _WORKER and each.rank is not None}
-    for kind in _MISSING:
-        whats: dict[str, list[Finding]] = defaultdict(list)
-        for each in findings:
-            if each.kind == kind:
-                whats[_what(each)].append(each)
-        for what in sorted(whats)[:GROUPS_MAX]:
-            group = whats[what]
-            nodes = {each.node for each in group if each.node}
-            if nodes and speaking - nodes:
-                captures = {"error": kind, "what": what, "nodes": str(len(nodes))}
-                text = f"{what} is missing on {len(nodes)} of {len(speaking | nodes)} nodes"
-                yield _told("missing_on_some_nodes", group, captures, text)
-
-
-def _what(finding: Finding) -> str:
-    names = ("module", "module2", "module3", "module4", "path", "path2", "path3")
-    return next((finding.captures[name] for name in names if finding.captures.get(name)), "")
 
 
 def _told(kind: str, group: Sequence[Finding], captures: dict[str, str], text: str) -> Finding:

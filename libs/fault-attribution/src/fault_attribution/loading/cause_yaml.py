@@ -8,6 +8,7 @@ from string import Formatter
 
 from fault_attribution.cause_rule import ActionChoice, CauseRule, CauseTest, CulpritKind, Prior, Weight
 from fault_attribution.evidence_line import EvidenceLine, Source
+from fault_attribution.finding import Finding, Role
 from fault_attribution.signature import RuleState
 from fault_attribution.term import Term, TermRefused, parse_term
 from fault_contracts.faults import Action, Attribution
@@ -19,6 +20,12 @@ SCORE_MAX = 12.0
 _TEST_LINE = re.compile(
     r"^(?P<source>[a-z0-9-]+)(?: (?P<node>[A-Za-z][\w.-]*))?(?: (?P<rank>\d+))?"
     r"(?: @(?P<at>-?\d+(?:\.\d+)?))? \| (?P<text>.*)$",
+    re.DOTALL,
+)
+
+_TEST_FACT = re.compile(
+    r"^(?P<kind>[a-z0-9_]+)(?: (?P<node>[A-Za-z][\w.-]*))?(?: (?P<rank>\d+))?(?: #(?P<device>\S+))?"
+    r"(?: \[(?P<captures>[^\]]*)\])? \| (?P<text>.*)$",
     re.DOTALL,
 )
 
@@ -72,6 +79,29 @@ def parse_test_line(text: str) -> EvidenceLine | None:
         rank=None if rank is None else int(rank),
         at_s=None if matched["at"] is None else float(matched["at"]),
         stream=f"{source}/{node}/{rank or ''}",
+    )
+
+
+def parse_test_fact(text: str) -> Finding | None:
+    """`kind [node] [rank] [#device] [[name=value, ...]] | text`; None when it is not of that form."""
+    matched = _TEST_FACT.match(text)
+    if matched is None:
+        return None
+    pairs = [pair.partition("=") for pair in (matched["captures"] or "").split(", ") if pair]
+    if any(not middle for _, middle, _ in pairs):
+        return None
+    node, rank, device = matched["node"] or "", matched["rank"], matched["device"] or ""
+    return Finding(
+        finding_id=f"{matched['kind']}:{node}/{rank or ''}/{device}",
+        kind=matched["kind"],
+        role=Role.CAUSE,
+        node=node,
+        rank=None if rank is None else int(rank),
+        device=device,
+        process="" if rank is None else f"1{int(rank):03d}",
+        captures={name: value for name, _, value in pairs},
+        text=matched["text"],
+        rule_id="test",
     )
 
 
@@ -134,13 +164,21 @@ def _tests(row: Fields, name: str) -> list[CauseTest]:
     tests: list[CauseTest] = []
     for each in row.rows(name):
         lines: list[EvidenceLine] = []
-        for text in each.texts("lines"):
+        for text in each.texts("lines") if each.has("lines") else ():
             line = parse_test_line(text)
             if line is None:
                 raise each.refused(f"{text!r} is not: source [node] [rank] [@offset] | text")
             lines.append(line)
+        facts: list[Finding] = []
+        for text in each.texts("facts") if each.has("facts") else ():
+            fact = parse_test_fact(text)
+            if fact is None:
+                raise each.refused(f"{text!r} is not: kind [node] [rank] [#device] [[name=value, ...]] | text")
+            facts.append(fact)
+        if not lines and not facts:
+            raise each.refused(f"{name}: a test needs lines or facts")
         action = each.choice("action", Action) if each.has("action") else None
-        tests.append(CauseTest(lines=tuple(lines), action=action, line=each.line))
+        tests.append(CauseTest(lines=tuple(lines), facts=tuple(facts), action=action, line=each.line))
         each.end()
     return tests
 

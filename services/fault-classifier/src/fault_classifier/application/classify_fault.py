@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fault_attribution.cause_rule import CauseBook
 from fault_classifier.application.ports import EvidenceRecords, Record
 from fault_classifier.domain.classify import JudgePolicy, Step, next_deadline, step
-from fault_classifier.domain.event import Event
-from fault_classifier.domain.evidence import JobEvidence
+from fault_classifier.domain.event import Event, GangBegun, IncidentOver, JobOver, SurroundingsSeen, TimePassed
+from fault_classifier.domain.evidence import JobEvidence, nodes_of
+from fault_classifier.domain.neighbourhood import Neighbourhood
 from fault_contracts.envelope import Envelope, seal
 from fault_contracts.faults import FaultClassified
 from service_kit.deadlines import Deadlines
@@ -51,9 +54,13 @@ class ClassifyFault:
         clock: Clock,
         deadlines: Deadlines,
         policy: JudgePolicy,
+        book: Callable[[], CauseBook],
+        neighbourhood: Neighbourhood,
         failpoints: Failpoints,
     ) -> None:
         self._records = records
+        self._book = book
+        self._neighbourhood = neighbourhood
         self._bus = bus
         self._clock = clock
         self._deadlines = deadlines
@@ -94,7 +101,7 @@ class ClassifyFault:
         if record.pending:  # A predecessor was killed between persist and clear. Its verdicts come first.
             await self._publish(record.pending)
         self._failpoints.reach("after_load")
-        decided = step(record.job, event, now=self._clock.now(), policy=self._policy)
+        decided = self._decide(record.job, event)
         self._failpoints.reach("after_decide")
         self._deadlines.set(job_id, next_deadline(decided.job))
         effects = tuple(self._sealed(each, record.job, causation_id) for each in decided.effects)
@@ -111,6 +118,31 @@ class ClassifyFault:
             self._say(decided)
             held.record = await self._records.save(replace(saved, pending=()))
             self._failpoints.reach("after_clear")
+
+    def _decide(self, job: JobEvidence, event: Event) -> Step:
+        """With what is known around the job; a verdict is looked at again with what befell other jobs."""
+        if isinstance(event, TimePassed | IncidentOver | GangBegun | JobOver):
+            return self._step(job, event)
+        now, version = self._clock.now(), event.topology_version
+        decided = self._step(job, event)
+        generation = decided.job.generation(version)
+        if not generation.is_broken or isinstance(event, SurroundingsSeen):
+            return decided
+        nodes = nodes_of(generation)
+        self._neighbourhood.note_broken(job.job_id, version, nodes, now)
+        around = self._neighbourhood.around(nodes, now)
+        if decided.effects:
+            cause = decided.effects[-1].cause
+            around += self._neighbourhood.elsewhere(job.job_id, cause, nodes, now)
+            self._neighbourhood.note_verdict(job.job_id, cause, nodes, now)
+        if not any(each not in generation.surroundings for each in around):
+            return decided
+        # The same event once more, in knowledge of its surroundings: nothing was published yet.
+        told = self._step(job, SurroundingsSeen(topology_version=version, surroundings=around))
+        return self._step(told.job, event)
+
+    def _step(self, job: JobEvidence, event: Event) -> Step:
+        return step(job, event, now=self._clock.now(), policy=self._policy, book=self._book())
 
     async def _publish(self, envelopes: tuple[Envelope[Any], ...]) -> None:
         for envelope in envelopes:  # one, but for a record that a predecessor left
@@ -135,6 +167,9 @@ class ClassifyFault:
                 fault_id=verdict.fault_id,
                 attribution=verdict.attribution,
                 cause=verdict.cause,
+                confidence=verdict.confidence,
+                action=verdict.action,
+                provisional=verdict.provisional,
                 rule_id=decided.reason.rule_id,
                 reason=decided.reason.sentence,
                 supersedes=verdict.supersedes,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fault_classifier.domain.evidence import Piece
+from fault_classifier.domain.evidence import Piece, Surrounding
+from fault_classifier.domain.log_row import LogRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,6 +14,27 @@ class PieceSeen:
 
     topology_version: int
     piece: Piece
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinesSeen:
+    """Signatures found something in the output of a generation's ranks.
+
+    Attributes:
+        dropped: findings that their agent had no room for.
+    """
+
+    topology_version: int
+    rows: tuple[LogRow, ...]
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SurroundingsSeen:
+    """Something around the job: it changes a verdict that is due or out, and asks for none by itself."""
+
+    topology_version: int
+    surroundings: tuple[Surrounding, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +54,9 @@ class IncidentOver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangBegun:
-    """All nodes of a job are there."""
+    """All nodes of a job are there; `nodes` names them."""
+
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,4 +69,4 @@ class TimePassed:
     """Look whether a deadline has passed."""
 
 
-Event = PieceSeen | IncidentSeen | IncidentOver | GangBegun | JobOver | TimePassed
+Event = PieceSeen | LinesSeen | SurroundingsSeen | IncidentSeen | IncidentOver | GangBegun | JobOver | TimePassed

@@ -6,9 +6,10 @@ nodes no order is known, and none is made up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from fault_classifier.domain.log_row import ROWS_MAX, LogRow
 from fault_contracts.agent import ExitStatus, RestartAsked
 from fault_contracts.faults import Action, Attribution, FaultClassified
 
@@ -19,6 +20,10 @@ FAULTED_MAX = 32
 """Faults of living ranks kept per generation: one a node and check, of as many nodes as have their deaths kept."""
 DEVICES_MAX = 32
 """Device faults kept per generation: a rack's worth; each costs its node anyway, whether it is listed or not."""
+SURROUNDINGS_MAX = 48
+"""Conditions and counts around a generation: a few for each of the nodes that matter."""
+NODES_MAX = 1_024
+"""Nodes of a job that are remembered, to know whose conditions concern it."""
 GENERATIONS_MAX = 32
 """Generations kept per job. A gang that was restarted more often has a budget that ends it."""
 MESSAGE_MAX = 600
@@ -100,6 +105,8 @@ class Faulted:
     pid: int | None = None
     step: int | None = None
     checkpoint_step: int | None = None
+    place: str = ""
+    """Of the first suspect's stack, as the agent names it (rank_faults.StalledRank.place); empty is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,14 +159,38 @@ Piece = Exit | LostNode | Faulted | DeviceFault | Note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Surrounding:
+    """Something around the job when it broke: a condition of one of its nodes, or what befell other jobs at the time.
+
+    Attributes:
+        kind: the condition's check, or what was counted.
+        rule_id: who weighed it.
+    """
+
+    evidence_id: str
+    kind: str
+    node_id: str
+    sentence: str
+    device: str = ""
+    captures: dict[str, str] = field(default_factory=dict)
+    rule_id: str = ""
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
     """What is known about one topology_version of a job.
 
     Attributes:
         exits_dropped: deaths beyond EXITS_MAX, counted only.
-        deadline_at: when a verdict must be given with what is there; None before the first evidence.
+        rows: what signatures found in the output of its ranks.
+        rows_dropped: findings that agents or this record had no room for.
+        surroundings: what was the matter around it.
+        deadline_at: when a verdict must be given with what is there; None before the first sign of a fault.
+        quiet_at: when nothing new will have come for long enough; None while nothing is open.
         overdue: the deadline has passed.
         verdict: the newest one.
+        judged: kinds of the findings that it was given on; more of the same are counted and change no verdict at once.
         revisions: how often the verdict was changed.
         closed: the incident is over, nobody waits for a verdict.
         compacted: texts were dropped.
@@ -172,10 +203,15 @@ class Generation:
     faulted: tuple[Faulted, ...] = ()
     devices: tuple[DeviceFault, ...] = ()
     notes: tuple[Note, ...] = ()
+    rows: tuple[LogRow, ...] = ()
+    rows_dropped: int = 0
+    surroundings: tuple[Surrounding, ...] = ()
     incident_id: str = ""
     deadline_at: datetime | None = None
+    quiet_at: datetime | None = None
     overdue: bool = False
     verdict: FaultClassified | None = None
+    judged: tuple[str, ...] = ()
     revisions: int = 0
     closed: bool = False
     compacted: bool = False
@@ -185,6 +221,16 @@ class Generation:
         assert len(self.notes) <= NOTES_MAX, "too many notes"
         assert len(self.faulted) <= FAULTED_MAX, "too many faults of living ranks"
         assert len(self.devices) <= DEVICES_MAX, "too many device faults"
+        assert len(self.rows) <= ROWS_MAX, "too many findings in logs"
+        assert len(self.surroundings) <= SURROUNDINGS_MAX, "too many surroundings"
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether there is a sign of a fault: lines alone are none, a script may have caught what they tell."""
+        return bool(
+            self.exits or self.exits_dropped or self.lost or self.faulted or self.devices or self.notes
+            or self.incident_id
+        )  # fmt: skip
 
     def knows(self, evidence_id: str) -> bool:
         """Whether this piece of evidence was taken in before."""
@@ -194,10 +240,11 @@ class Generation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobEvidence:
-    """What is known about a job: its generations, oldest first, and when it was last touched."""
+    """What is known about a job: its generations, oldest first, its nodes, and when it was last touched."""
 
     job_id: str
     generations: tuple[Generation, ...] = ()
+    nodes: tuple[str, ...] = ()
     touched_at: datetime | None = None
     ended: bool = False
 
@@ -222,3 +269,12 @@ class JobEvidence:
         others = [each for each in self.generations if each.topology_version != changed.topology_version]
         ordered = sorted([*others, changed], key=lambda each: each.topology_version)
         return replace(self, generations=tuple(ordered[-GENERATIONS_MAX:]))
+
+
+def nodes_of(generation: Generation) -> tuple[str, ...]:
+    """The nodes that its evidence speaks of."""
+    pieces: tuple[Piece | LogRow, ...] = (
+        *generation.exits, *generation.lost, *generation.faulted, *generation.devices, *generation.notes,
+        *generation.rows,
+    )  # fmt: skip
+    return tuple(sorted({piece.node_id for piece in pieces}))[:NODES_MAX]

@@ -11,6 +11,7 @@ from fault_classifier.domain.evidence import (
     FRAMES_MAX,
     MESSAGE_MAX,
     NOTES_MAX,
+    SURROUNDINGS_MAX,
     TAIL_LINE_MAX,
     TAIL_LINES_MAX,
     DeviceFault,
@@ -21,10 +22,13 @@ from fault_classifier.domain.evidence import (
     Note,
     Piece,
     Raised,
+    Surrounding,
 )
+from fault_classifier.domain.log_row import LogRow, add_rows
 from fault_classifier.domain.recurrence import was_killed
 from fault_classifier.domain.victim import victim_reason
 from fault_contracts.faults import Attribution
+from fault_contracts.findings import FindingsReported
 from fault_contracts.health import ConditionRaised
 from fault_contracts.ids import derived_id
 from fault_contracts.recovery import NodeFaulted, NodeLost
@@ -32,6 +36,8 @@ from fault_contracts.recovery import NodeFaulted, NodeLost
 WHOLE_EXITS = 4
 """Deaths kept with their last lines; the others say the same or less. Keeps a record well under the bus's 1 MB."""
 SLIM_MESSAGE_MAX = 160
+SENTENCE_MAX = 300
+"""Of something around the job."""
 
 
 def from_condition(raised: ConditionRaised) -> Exit | Faulted | Note:
@@ -48,6 +54,7 @@ def from_condition(raised: ConditionRaised) -> Exit | Faulted | Note:
             pid=faulted.pid,
             step=faulted.step,
             checkpoint_step=faulted.checkpoint_step,
+            place=faulted.place,
         )
     if worker is None:
         return Note(
@@ -119,6 +126,65 @@ def from_node_fault(faulted: NodeFaulted) -> DeviceFault | Note:
     )
 
 
+def from_findings(reported: FindingsReported) -> tuple[LogRow, ...]:
+    """Rows from what an agent's signatures found."""
+    return tuple(
+        LogRow(
+            kind=found.kind,
+            role=found.role,
+            signature_id=found.signature_id,
+            node_id=reported.node_id,
+            rank=found.rank,
+            stream=found.stream,
+            ordinal=found.ordinal,
+            process="" if found.pid is None else str(found.pid),
+            device=found.device,
+            text=found.excerpt,
+            captures=dict(found.captures),
+            count=found.count,
+        )
+        for found in reported.findings
+    )
+
+
+def from_surrounding_condition(raised: ConditionRaised) -> Surrounding:
+    """What is the matter with a node, whatever its tier: it explains, and is no fault of a job by itself."""
+    device = raised.device
+    captures = {"tier": str(raised.tier), "component": str(raised.component)}
+    if device is not None:
+        captures |= {"origin": str(device.origin), "sympathetic": "yes" if device.sympathetic else "no"}
+        captures |= {} if device.xid is None else {"code": str(device.xid)}
+    return Surrounding(
+        evidence_id=raised.condition_id,
+        kind=raised.check,
+        node_id=raised.node_id,
+        sentence=raised.reason[:SENTENCE_MAX],
+        device=(device.gpu_uuid if device is not None else "") or raised.component_id,
+        captures=captures,
+        rule_id=device.rule_id if device is not None else "",
+        count=raised.count,
+    )
+
+
+def add_log_rows(generation: Generation, rows: tuple[LogRow, ...], dropped: int) -> Generation:
+    """The generation with more findings of its logs; the same when they were there."""
+    grown = add_rows(generation.rows, rows)
+    dropped = max(generation.rows_dropped, dropped)
+    if grown is generation.rows and dropped == generation.rows_dropped:
+        return generation
+    return replace(generation, rows=grown, rows_dropped=dropped)
+
+
+def add_surroundings(generation: Generation, new: tuple[Surrounding, ...]) -> Generation:
+    """The generation with what was the matter around it; newest last, the oldest go."""
+    known = {each.evidence_id: each for each in generation.surroundings}
+    grown = {**known, **{each.evidence_id: each for each in new}}
+    # A device that failed stands in the evidence itself.
+    failed = {each.evidence_id for each in generation.devices}
+    kept = tuple(each for name, each in grown.items() if name not in failed)[-SURROUNDINGS_MAX:]
+    return generation if kept == generation.surroundings else replace(generation, surroundings=kept)
+
+
 def add(generation: Generation, piece: Piece) -> Generation:
     """The generation with one more piece; the same when it was there."""
     if generation.knows(piece.evidence_id):
@@ -153,7 +219,13 @@ def compact(generation: Generation) -> Generation:
     verdict = generation.verdict
     if verdict is not None and len(verdict.summary) > SLIM_MESSAGE_MAX:
         # It is out; only what a revision would be compared with stays.
-        texts = {"reasons": verdict.reasons[:1], "counter_evidence": (), "summary": verdict.summary[:SLIM_MESSAGE_MAX]}
+        texts = {
+            "reasons": verdict.reasons[:1],
+            "counter_evidence": (),
+            "alternatives": (),
+            "decide": (),
+            "summary": verdict.summary[:SLIM_MESSAGE_MAX],
+        }
         verdict = verdict.model_copy(update=texts)
     return replace(
         generation,
@@ -164,7 +236,11 @@ def compact(generation: Generation) -> Generation:
             replace(each, sentence=each.sentence[:SLIM_MESSAGE_MAX]) for each in generation.devices[:WHOLE_EXITS]
         ),
         notes=(),
+        rows=(),
+        surroundings=(),
+        judged=(),
         deadline_at=None,
+        quiet_at=None,
         verdict=verdict,
         closed=True,
         compacted=True,

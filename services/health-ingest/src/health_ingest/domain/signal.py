@@ -179,6 +179,7 @@ def from_ranks_faulted(faulted: RanksFaulted, signal_id: str) -> Signal:
             pid=None if first is None else first.pid,
             step=faulted.step,
             checkpoint_step=faulted.checkpoint_step,
+            place="" if first is None else first.place,
             evidence_path=faulted.evidence_path,
         ),
     )

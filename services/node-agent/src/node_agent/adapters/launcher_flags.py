@@ -31,6 +31,7 @@ from node_agent.adapters.launch_options import (
     read_streams,
 )
 from node_agent.adapters.log_rule_files import rule_files_problem
+from node_agent.adapters.policy_flags import add_policy_flag, read_policy
 from node_agent.adapters.status_flags import add_status_flags, read_status
 from node_agent.application.ports import ProgramKind
 
@@ -95,6 +96,7 @@ def _parser(prog: str) -> _Parser:
     restarts = parser.add_argument_group("recovery")
     _flag(restarts, "max-restarts", type=int, default=3, metavar="N", help="restarts inside the window (default 3)")
     _flag(restarts, "restart-window", type=float, default=3600.0, metavar="S", help="its length (default 3600 s)")
+    add_policy_flag(restarts, _flag)
     _flag(restarts, "stop-grace", type=float, default=0.5, metavar="S", help="from SIGTERM to SIGKILL in a recovery")
     _flag(restarts, "barrier-timeout", type=float, default=10.0, metavar="S", help="to reach the in-process barrier")
     _flag(restarts, "shutdown-timeout", type=float, default=30.0, metavar="S", help="the same when you stop the job")
@@ -234,6 +236,7 @@ def _options(given: argparse.Namespace, environ: Mapping[str, str]) -> LaunchOpt
             window_s=given.restart_window,
             stop_grace_s=given.stop_grace,
             barrier_s=given.barrier_timeout,
+            policy=read_policy(given),
         ),
         kind=kind,
         program=given.script,

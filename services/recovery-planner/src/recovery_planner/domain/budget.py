@@ -19,12 +19,18 @@ class Budget:
 
 
 def budget_at(spec: JobSpec, restarts: tuple[datetime, ...], now: datetime) -> Budget:
-    """The budget as it stands now. A restart exactly `window_s` old has left the window."""
-    since = now - timedelta(seconds=spec.window_s)
+    """The budget as it stands now; the policy's word comes before the flags'.
+
+    A restart exactly `window_s` old has left the window.
+    """
+    policy = spec.policy
+    window_s = spec.window_s if policy is None or policy.window_s is None else policy.window_s
+    limit = spec.restarts_max if policy is None or policy.restarts_max is None else policy.restarts_max
+    since = now - timedelta(seconds=window_s)
     inside = tuple(at for at in restarts if at > since)
-    left = max(0, spec.restarts_max - len(inside))
+    left = max(0, limit - len(inside))
     return Budget(
         restarts=inside,
         left=left,
-        sentence=f"{len(inside)} of {spec.restarts_max} restarts in the last {spec.window_s:g} s are used",
+        sentence=f"{len(inside)} of {limit} restarts in the last {window_s:g} s are used",
     )

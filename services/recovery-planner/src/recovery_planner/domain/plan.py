@@ -33,6 +33,7 @@ from recovery_planner.domain.policy_answer import (
 )
 from recovery_planner.domain.preemption import leave_out
 from recovery_planner.domain.rank_assignment import as_assignments, first_table, next_table
+from recovery_planner.domain.verdict import verdict_to_act_on
 from recovery_planner.domain.withheld import observes, withhold
 from training_topology.topology import RankTable, changed_rows
 
@@ -109,7 +110,7 @@ def plan(draft: Draft) -> None:
 
 def _verdict_in_force(draft: Draft) -> Verdict | None:
     """The verdict, unless the job only observes: then it is on record and costs neither the job nor a node."""
-    verdict = draft.incident.verdict
+    verdict = verdict_to_act_on(draft)
     if verdict is None or not observes(draft.gang):
         return verdict
     if verdict.action is not Action.RESTART_PROCESS:

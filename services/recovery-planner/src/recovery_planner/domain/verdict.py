@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fault_contracts.faults import Action, FaultClassified
 from fault_contracts.recovery import JobOutcome
 from recovery_planner.domain.culprit import blame_late
@@ -47,6 +49,17 @@ def outweighs(new: Verdict, old: Verdict | None, *, supersedes: str | None) -> b
     return not new.provisional and SEVERITY[new.action] > SEVERITY[old.action]
 
 
+def verdict_to_act_on(draft: Draft) -> Verdict | None:
+    """The verdict; one that is still provisional when the wait is over ends no job and gives up no node."""
+    verdict = draft.incident.verdict
+    restarts = (Action.RESTART_PROCESS, Action.RESTART_JOB, Action.WAIT_OR_IGNORE)
+    if verdict is None or not verdict.provisional or verdict.action in restarts:
+        return verdict
+    sentence = f"{verdict.cause} asks for {verdict.action} and is provisional; the gang is only started again"
+    draft.explain("plan.provisional", sentence, verdict.fault_id)
+    return replace(verdict, action=Action.RESTART_PROCESS)
+
+
 def fault_classified(draft: Draft, message: FaultClassified) -> None:
     """A verdict arrives: for the broken generation, or, ahead of every other news, for the one that runs."""
     gang = draft.gang
@@ -69,12 +82,13 @@ def fault_classified(draft: Draft, message: FaultClassified) -> None:
             rank=message.culprit.rank,
             observed_at=message.classified_at,
             # Its process may well live (a hang): a rank that is blamed does not go on in it.
-            fate=Fate(condemned=True),
+            # A provisional verdict stops the gang and condemns nobody: the final one may name another rank.
+            fate=Fate(condemned=not new.provisional),
         )
         draft.change_incident(verdict=new)
         return
     if gang.incident is None or new.topology_version != gang.incident.fault_version:
-        if gang.is_live and not observes(gang) and blame_late(draft, new):
+        if gang.is_live and not new.provisional and not observes(gang) and blame_late(draft, new):
             return
         draft.ignore("verdict.stale", f"{new.cause}: about version {new.topology_version}, which is over", new.fault_id)
         return
@@ -86,7 +100,7 @@ def fault_classified(draft: Draft, message: FaultClassified) -> None:
         return
     draft.change_incident(verdict=new)
     draft.explain("verdict.taken", f"{new.cause} ({new.attribution}) asks for {new.action}", new.fault_id)
-    if gang.phase is not Phase.STARTING or observes(gang):
+    if gang.phase is not Phase.STARTING or new.provisional or observes(gang):
         return
     blame_late(draft, new)
     if new.action is Action.DONT_RETRY_NOTIFY_USER and answer_of(draft, new).outcome is not None:

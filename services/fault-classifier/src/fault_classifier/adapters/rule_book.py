@@ -1,0 +1,71 @@
+"""The rules in force: the shipped ones and a site's folders over them, read again when a file changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fault_attribution.cause_rule import CauseBook
+from fault_attribution.loading.rule_files import RuleSet, load_rules
+from fault_attribution.matching.signature_matcher import SignatureMatcher, SignatureRefused
+from service_kit.logging import get_logger
+from service_kit.ports import Clock
+from service_kit.yaml_fields import PolicyRefused
+
+LOOK_S = 5.0
+"""Between two looks at the folders; a person who saves a file sees it taken up within that time."""
+
+_log = get_logger(__name__)
+
+
+class RuleBook:
+    """Rules that can change while the service runs. A file that cannot be used leaves the old rules in force."""
+
+    def __init__(self, overlays: tuple[Path, ...], rules: RuleSet) -> None:
+        self._overlays = overlays
+        self._use(rules)
+        self._seen = self._look()
+
+    @property
+    def causes(self) -> CauseBook:
+        """Cause rules in force."""
+        return self._rules.causes
+
+    @property
+    def matcher(self) -> SignatureMatcher:
+        """Signatures in force, ready to run."""
+        return self._matcher
+
+    async def follow(self, clock: Clock) -> None:
+        """Look for changes until cancelled. Shipped rules never change under a running service."""
+        while self._overlays:
+            await clock.sleep(LOOK_S)
+            self.reload()
+
+    def reload(self) -> bool:
+        """Take up what changed; says whether other rules are in force now."""
+        seen = self._look()
+        if seen == self._seen:
+            return False
+        self._seen = seen
+        try:
+            self._use(load_rules(self._overlays))
+        except (PolicyRefused, SignatureRefused) as error:
+            _log.error("rules_refused", reason=str(error))
+            return False
+        _log.info("rules_taken_up", signatures=len(self._rules.signatures), causes=len(self._rules.causes.rules))
+        return True
+
+    def _use(self, rules: RuleSet) -> None:
+        self._matcher = SignatureMatcher(rules.signatures)
+        self._rules = rules
+
+    def _look(self) -> tuple[tuple[str, int, int], ...]:
+        found = []
+        for folder in self._overlays:
+            for path in sorted(folder.glob("**/*.yaml")):
+                try:
+                    stat = path.stat()
+                except OSError:
+                    continue  # It is gone between listing and look; the next look tells.
+                found.append((str(path), stat.st_mtime_ns, stat.st_size))
+        return tuple(found)
