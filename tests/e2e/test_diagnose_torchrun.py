@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]  # torch is imported three times
+
 SCRIPT = """\
 import torch
 import torch.distributed as dist
@@ -37,7 +39,6 @@ def diagnose(*arguments: str) -> dict[str, object]:
     return report
 
 
-@pytest.mark.timeout(300)  # torch is imported three times, on a machine that may be busy
 def test_log_dir_and_console_of_torchrun(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     launched = subprocess.run(
