@@ -116,7 +116,7 @@ def _speed(done: Sequence[Finding]) -> Iterator[Finding]:
         if took is not None and took > 0:
             key = (each.node, str(each.source), each.rank, each.stream, each.rule_id)
             by_stream.setdefault(key, []).append(each)
-            if each.node:
+            if each.node and each.kind != "epoch_done":
                 by_format.setdefault(each.rule_id, {}).setdefault(each.node, []).append(each)
     for steps in by_stream.values():
         yield from _slower(steps)
@@ -149,7 +149,9 @@ def _slower(steps: list[Finding]) -> Iterator[Finding]:
     ratio = f"{worst / best:.2f}"
     base = ordered[times.index(worst, 1)]
     text = f"steps took {ratio} times as long: {best:g} s, then {worst:g} s"
-    yield replace(_whole("steps_slower", [base], text, ratio=ratio), node=base.node, rank=base.rank)
+    slow = [value for value in times if value >= SLOWER * best]
+    counted = {"slow": str(len(slow)), "slow_s": f"{sum(slow):.0f}"}
+    yield replace(_whole("steps_slower", [base], text, ratio=ratio, **counted), node=base.node, rank=base.rank)
     if times[-1] < 1.2 * best:
         yield replace(_whole("steps_recovered", [ordered[-1]], "and were fast again"), node=base.node, rank=base.rank)
 
@@ -158,10 +160,10 @@ def step_time_s(finding: Finding) -> float | None:
     """Seconds of a step, from whichever unit its framework writes."""
     if (value := finding.number_of("step_time_s")) is not None:
         return value
-    if (value := finding.number_of("epoch_time_s")) is not None:
-        return value
     if (value := finding.number_of("step_time_ms")) is not None:
         return value / 1_000
+    if (value := finding.number_of("epoch_time_s")) is not None:
+        return value
     value = finding.number_of("it_per_s")
     return 1 / value if value else None
 
