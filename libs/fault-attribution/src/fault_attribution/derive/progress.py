@@ -114,7 +114,7 @@ def _speed(done: Sequence[Finding]) -> Iterator[Finding]:
     for each in done:
         took = step_time_s(each)
         if took is not None and took > 0:
-            key = (each.node, str(each.source), each.rank, each.stream, each.rule_id)
+            key = (each.node, str(each.source), each.rank, each.stream, f"{each.kind} {each.rule_id}")
             by_stream.setdefault(key, []).append(each)
             if each.node and each.kind != "epoch_done":
                 by_format.setdefault(each.rule_id, {}).setdefault(each.node, []).append(each)
