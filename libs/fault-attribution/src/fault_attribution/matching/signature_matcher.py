@@ -16,6 +16,7 @@ from fault_attribution.matching.pattern import (
     valid_utf8,
 )
 from fault_attribution.matching.pattern_syntax import Literals, in_re2_syntax, required_literals
+from fault_attribution.matching.prefilter import LineSpan
 from fault_attribution.matching.stream_pass import StreamPasses
 from fault_attribution.signature import RuleState, Signature
 
@@ -47,6 +48,10 @@ class SignatureMatcher:
             to_finding(hit, text, facts, line.stream, line.number)
             for hit in self.hits(text, self.bits(text), line.source)
         ]
+
+    def lines(self, data: bytes) -> Iterable[LineSpan]:
+        """Of a block of whole lines: those that may concern a signature, with the bits of the signatures."""
+        return self.passes.best(0).lines(data)
 
     def bits(self, line: bytes) -> int:
         """Of a single line: the bits of the signatures that may match."""
