@@ -81,7 +81,16 @@ def test_the_slow_node_is_named() -> None:
 
 
 def test_steps_that_jump_up_and_down_are_of_several_jobs_and_tell_nothing() -> None:
-    mixed = [step(number, step=str(value)) for number, value in enumerate((110, 320, 150, 240, 270), start=2)]
+    mixed = [step(number, step=str(value)) for number, value in enumerate((110, 320, 150, 240, 200), start=2)]
     assert "work_went_on" not in kinds(trouble(1), *mixed)
-    steady = [step(number, step=str(value)) for number, value in enumerate((110, 150, 240, 270, 320), start=2)]
-    assert "work_went_on" in kinds(trouble(1), *steady)
+    once = [step(number, step=str(value)) for number, value in enumerate((110, 320, 240, 350, 400), start=2)]
+    assert "work_went_on" in kinds(trouble(1), *once), "clocks that differ may turn two lines round"
+
+
+def test_epochs_that_took_long_and_were_fast_again_are_counted() -> None:
+    took = (("118.3", 1), ("402.7", 2), ("398.1", 3), ("119.9", 4))
+    epochs = [found("epoch_done", role=Role.PROGRESS, number=number, epoch_time_s=value) for value, number in took]
+    slower = [each for each in progress(epochs) if each.kind == "steps_slower"]
+    assert [(each.captures["slow"], each.captures["slow_s"]) for each in slower] == [("2", "801")]
+    assert "steps_recovered" in kinds(*epochs)
+    assert "steps_slower" not in kinds(epochs[0], step(2, step_time_s="402.7")), "an epoch is not compared with a step"

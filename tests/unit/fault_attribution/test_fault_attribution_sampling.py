@@ -82,7 +82,7 @@ def test_a_cause_and_what_overrides_another_are_never_sampled() -> None:
 
 
 def test_so_many_prefilters_are_kept_and_then_nothing_more_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fault_attribution.matching.signature_matcher.THINNER_MAX", 1)
+    monkeypatch.setattr("fault_attribution.matching.stream_pass.BUILDS_MAX", 2)
     matcher = SignatureMatcher(SIGNATURES)
     steps, iters = b"step 1\n" * 3_000, b"iter=1\n" * 3_000
     assert scan_of(matcher, steps)._scan.sampling.bits == 1
@@ -95,9 +95,7 @@ def test_so_many_prefilters_are_kept_and_then_nothing_more_is_sampled(monkeypatc
 @given(st.text(alphabet="abAB\u00e9\n", max_size=3_000), st.booleans(), st.integers(0, 3_000))
 def test_the_last_text_is_what_rfind_says(text: str, ignore_case: bool, end: int) -> None:
     data = text.encode()
-    finder = _LastText(
-        Literals(texts=frozenset({"abab", "bba"}), folded=frozenset({"abab", "bba"} if ignore_case else ()))
-    )
+    finder = _LastText(Literals(texts=frozenset({"abab", "bba"}), ignore_case=ignore_case))
     plain = data.lower() if ignore_case else data
     places = [plain.rfind(each, 0, min(end, len(data))) for each in (b"abab", b"bba")]
     at = finder.before(data, min(end, len(data)))

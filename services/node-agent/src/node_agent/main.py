@@ -138,9 +138,7 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     stalls = watch_hangs(life, processes, outgoing, faults, relay, clock, announcer, options.detection, stack)
     leave = leave_on_signals(options, life, processes, worker_socket, outgoing, clock, announcer)
     logs = None
-    taps: list[OutputTap] = []
-    if settings.read_output:
-        taps.append(find_in_output(settings.overlays, life, processes, outgoing, clock, announcer, stack))
+    taps: list[OutputTap] = find_in_output(settings, life, processes, outgoing, clock, announcer, stack)
     if options.log_rules:
         logs = log_watch(options.log_rules, life, outgoing, faults, relay, clock, announcer)
         taps.append(logs.feed)

@@ -40,7 +40,7 @@ class AgentSettings(BusSettings):
     stay in its outbox file and are sent by the next agent of this node and job."""
     read_output: Annotated[bool, Field(validation_alias=AliasChoices("PHALANX_READ_OUTPUT", "read_output"))] = True
     """[PHALANX_READ_OUTPUT] Read the output of the ranks by the signatures of known errors (docs/findings.md), and tell
-    the judge what they find. It costs some 30 MB of the agent and at most a twentieth of a core; 0 switches it off."""
+    the judge what they find. It takes some 15 MB of the agent and at most a twentieth of a core; 0 switches it off."""
     rules: Annotated[str, Field(validation_alias=AliasChoices("PHALANX_RULES", "rules"))] = ""
     """[PHALANX_RULES] Folders of a site's own rules, separated by colons, over the shipped ones (docs/rules.md). Read
     again when they change."""

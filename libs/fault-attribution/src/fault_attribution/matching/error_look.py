@@ -32,11 +32,13 @@ LOOKS = Signature(
     meaning="It looks like an error, and no signature knows it.",
     origin="level words of log libraries; the last line of a Python traceback; words of C programs and of the kernel",
 )
-_WORDS = frozenset(
-    {"error", "exception", "fatal", "critical", "severe", "panic", "fail", "fault", "interrupt", "expired",
-     "cannot", "unable to", "core dumped", "aborted"}
+LITERALS = Literals(
+    texts=frozenset(
+        {"error", "exception", "fatal", "critical", "severe", "panic", "fail", "fault", "interrupt", "expired",
+         "cannot", "unable to", "core dumped", "aborted"}
+    ),
+    ignore_case=True,
 )  # fmt: skip
-LITERALS = Literals(texts=_WORDS, folded=_WORDS)
 """Each alternative of the pattern has one of them."""
 
 FRAME = Signature(

@@ -11,34 +11,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 LITERAL_BYTES_MIN = 3
-"""Shorter fixed text (`: `) stands in most lines and would filter nothing, unless it is of signs only (`%|`)."""
-SIGNS_MIN = 2
-SPELLINGS_MAX = 4
-"""Of one text with classes such as [Oo]; where there are more, it is cut in two."""
+"""Shorter fixed text (`: `) stands in most lines and would filter nothing; two different signs (`%|`) are rare."""
 LITERAL_CHARS_MAX = 32
-LITERALS_MAX = 64
-"""Alternatives of one pattern; 32 characters of each tell them apart. Beyond it the pattern is tried on every line."""
-_EVERYDAY = frozenset(
-    """available batch building data device epoch error failed found gpu grad gradient info iteration learning loss
-    memory model norm number rank rate requested should step time train training update value warning""".split()  # noqa: SIM905
-) | {"learning rate"}
-"""Words of healthy training logs. Where a pattern has other fixed text too, that one is looked for."""
+LITERALS_MAX = 96
+"""Alternatives of one pattern; 32 characters of each tell them apart. A signature may list 50 wordings."""
 
 _QUANTIFIER = re.compile(r"(?:[*+?]|\{(\d+)(?:,\d*)?\})\??")
 _GROUP_START = re.compile(r"\(\?(?:P?<\w+>|([a-zA-Z-]*)([:)]))")
-_LEADING_FLAGS = re.compile(r"\(\?([ims]+)\)")
 _ESCAPE = re.compile(r"\\(?:x\{[0-9a-fA-F]+\}|x[0-9a-fA-F]{2}|[0-7]{1,3}|[pP](?:\{[^}]*\}|.)|.)", re.DOTALL)
 _OPEN_REPEAT = re.compile(r"\{,(\d+)\}")
-_TWO_CASES = re.compile(r"\[([A-Za-z])([A-Za-z])\]")
 _TAKES_NEWLINE = re.compile(r"\\[sWDnrvxpPC0-7]|\[\^|\[:|\(\?[a-zA-Z]*s|[\n\r]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Literals:
-    """Any match contains at least one of these texts; those of `folded` in any case."""
+    """Any match contains at least one of these texts."""
 
     texts: frozenset[str]
-    folded: frozenset[str] = frozenset()
+    ignore_case: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,25 +39,13 @@ class AnchoredTail:
     pattern: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """A fixed text."""
-
-    text: str
-    folds: bool = False
-
-
-_Texts = frozenset[_Text]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Item:
     """One quantified piece of a branch: a character, a group, or something else.
 
     Attributes:
-        char: what a plain character matches; both cases of one letter for a class such as [Oo].
+        char: what a plain character matches.
         inside: what a group requires.
-        folds: it ignores case.
         least: fewest repetitions.
         is_single: not quantified at all.
     """
@@ -75,10 +53,9 @@ class _Item:
     start: int
     end: int
     char: str | None = None
-    inside: _Texts | None = None
+    inside: frozenset[str] | None = None
     least: int = 1
     is_single: bool = True
-    folds: bool = False
 
 
 class _Unreadable(Exception):
@@ -109,18 +86,17 @@ def in_re2_syntax(pattern: str) -> str:
 
 def required_literals(pattern: str) -> Literals | None:
     """The best set of texts of which any match contains one; None when there is none worth searching for."""
-    flags = _LEADING_FLAGS.match(pattern)
-    ignore_case = flags is not None and "i" in flags[1]
+    reader = _Reader(pattern, 0)
     try:
-        texts = _Reader(pattern, flags.end() if flags else 0, folds=ignore_case).required()
+        texts = reader.required()
     except (_Unreadable, RecursionError):
         return None
-    if texts is None:
+    if texts is None or (reader.ignores_case and not all(text.isascii() for text in texts)):
         return None
-    folded = frozenset(text.text[:LITERAL_CHARS_MAX] for text in texts if text.folds)
-    if not all(text.isascii() for text in folded):
+    texts = frozenset(text[:LITERAL_CHARS_MAX] for text in texts)
+    if not all(map(_is_rare, texts)):
         return None
-    return Literals(texts=frozenset(text.text[:LITERAL_CHARS_MAX] for text in texts), folded=folded)
+    return Literals(texts=texts, ignore_case=reader.ignores_case)
 
 
 def anchored_tail(pattern: str) -> AnchoredTail | None:
@@ -142,7 +118,7 @@ def anchored_tail(pattern: str) -> AnchoredTail | None:
         return None
     fixed = ""
     for item in rest:
-        if item.char is None or len(item.char) != 1 or not item.is_single:
+        if item.char is None or not item.is_single:
             break
         fixed += item.char
     if not fixed:
@@ -160,12 +136,13 @@ def may_take_newline(pattern: str) -> bool:
 class _Reader:
     """Recursive descent over one pattern."""
 
-    def __init__(self, pattern: str, at: int, *, folds: bool = False) -> None:
+    def __init__(self, pattern: str, at: int) -> None:
         self._pattern = pattern
         self._at = at
-        self._folds = folds
+        self.ignores_case = False
+        """Whether any part does; then all texts are looked for so, which finds more and loses nothing."""
 
-    def required(self) -> _Texts | None:
+    def required(self) -> frozenset[str] | None:
         """Of the whole pattern."""
         return _required_of(self.branches())
 
@@ -183,13 +160,13 @@ class _Reader:
     def _item(self) -> _Item:
         start = self._at
         char: str | None = None
-        inside: _Texts | None = None
+        inside: frozenset[str] | None = None
         symbol = self._pattern[start]
         if symbol == "\\":
             char = self._escape()
         elif symbol == "[":
             self._at = _class_end(self._pattern, start)
-            char = self._either_case(start)
+            char = self._letter_of_both_cases(self._pattern[start : self._at])
         elif symbol == "(":
             inside = self._group()
         else:
@@ -202,14 +179,7 @@ class _Reader:
             text = quantifier.group()
             least *= int(quantifier[1]) if quantifier[1] is not None else int(text[0] == "+")
         is_single = self._at == body_end
-        return _Item(
-            start=start, end=self._at, char=char, inside=inside, least=least, is_single=is_single, folds=self._folds
-        )
-
-    def _either_case(self, start: int) -> str | None:
-        """Both letters of a class such as [Oo]."""
-        both = _TWO_CASES.fullmatch(self._pattern, start, self._at)
-        return both[1] + both[2] if both is not None and both[1].lower() == both[2].lower() else None
+        return _Item(start=start, end=self._at, char=char, inside=inside, least=least, is_single=is_single)
 
     def _escape(self) -> str | None:
         escape = _ESCAPE.match(self._pattern, self._at)
@@ -221,22 +191,35 @@ class _Reader:
             return "\t"
         return symbol if len(symbol) == 1 and not symbol.isalnum() and symbol not in "\n\r" else None
 
-    def _group(self) -> _Texts | None:
+    def _letter_of_both_cases(self, text: str) -> str | None:
+        """The letter of a class like `[Mm]`; any other class is no fixed text."""
+        if len(text) == 4 and text[1].isalpha() and text[2].isalpha() and text[1].lower() == text[2].lower():
+            self.ignores_case = True
+            return text[2]
+        return None
+
+    def _group(self) -> frozenset[str] | None:
         begin = _GROUP_START.match(self._pattern, self._at)
-        flags = begin[1] if begin else None
+        flags = (begin[1] or "") if begin else ""
+        if "i" in flags.partition("-")[0]:
+            self.ignores_case = True
         if begin is None:
             if self._pattern.startswith("(?", self._at):
                 raise _Unreadable
             self._at += 1
         else:
-            if begin[2] == ")":  # flags for what follows
-                raise _Unreadable
             self._at = begin.end()
-        outside, self._folds = self._folds, self._folds or flags == "i"
+            if begin[2] == ")":  # flags for what follows
+                return None
         branches = self.branches()
-        self._folds = outside
         self._at += 1
-        return None if flags and flags != "i" else _required_of(branches)
+        return _required_of(branches)
+
+
+def _is_rare(text: str) -> bool:
+    """Whether looking for a text leaves most lines out."""
+    is_sign_pair = len(text) == 2 and text[0] != text[1] and not any(char.isalnum() or char.isspace() for char in text)
+    return is_sign_pair or len(text.encode()) >= LITERAL_BYTES_MIN
 
 
 def _class_end(pattern: str, at: int) -> int:
@@ -255,78 +238,35 @@ def _class_end(pattern: str, at: int) -> int:
     return min(at + 1, len(pattern))
 
 
-def _required_of(branches: list[list[_Item]]) -> _Texts | None:
+def _required_of(branches: list[list[_Item]]) -> frozenset[str] | None:
     """One text of each alternative; None when an alternative has none, or when they are too many."""
-    union: set[_Text] = set()
+    union: set[str] = set()
     for branch in branches:
-        candidates = sorted((each for each in _candidates(branch) if all(map(_is_enough, each))), key=_worth)
+        candidates = sorted(_candidates(branch), key=_worth)
         if not candidates:
             return None
         union.update(candidates[-1])
     return frozenset(union) if len(union) <= LITERALS_MAX else None
 
 
-def _candidates(branch: list[_Item]) -> Iterator[_Texts]:
+def _candidates(branch: list[_Item]) -> Iterator[frozenset[str]]:
     """Texts that every match of this branch contains: its runs of plain characters, and what its groups require."""
-    run = _Run()
+    run = ""
     for item in branch:
         if item.char is not None and item.is_single:
-            if not run.takes(item):
-                yield run.texts()
-                run = _Run()
-            run.add(item)
+            run += item.char
             continue
-        if item.char is not None and item.least > 0 and run.takes(item):
-            run.add(item)
-        yield from run.some()
-        run = _Run()
+        if item.char is not None and item.least > 0:
+            run += item.char
+        if run:
+            yield frozenset({run})
+        run = ""
         if item.inside is not None and item.least > 0:
             yield item.inside
-    yield from run.some()
+    if run:
+        yield frozenset({run})
 
 
-class _Run:
-    """Characters that follow each other, in every spelling that classes such as [Oo] leave open."""
-
-    def __init__(self) -> None:
-        self._spellings = [""]
-        self._folds = False
-
-    def takes(self, item: _Item) -> bool:
-        """Whether it stays one run of few spellings."""
-        assert item.char is not None, "only characters are asked for"
-        if self._spellings == [""]:
-            return True
-        return item.folds is self._folds and len(self._spellings) * len(item.char) <= SPELLINGS_MAX
-
-    def add(self, item: _Item) -> None:
-        """Take a character."""
-        chars = (item.char or "")[:1] if item.folds else item.char or ""
-        self._folds = item.folds
-        self._spellings = [one + char for one in self._spellings for char in chars]
-
-    def texts(self) -> _Texts:
-        """All spellings."""
-        return frozenset(_Text(one, self._folds) for one in self._spellings)
-
-    def some(self) -> Iterator[_Texts]:
-        """The spellings, unless it is empty."""
-        if self._spellings != [""]:
-            yield self.texts()
-
-
-def _worth(texts: _Texts) -> tuple[int, int]:
+def _worth(texts: frozenset[str]) -> tuple[bool, int, int]:
     """Longer texts filter more; fewer cost less."""
-    return min(LITERAL_CHARS_MAX, *(_rarity(each.text) for each in texts)), -len(texts)
-
-
-def _rarity(text: str) -> int:
-    """Its length, and less than any other's for a word of every day."""
-    return 1 if text.strip(" :=").lower() in _EVERYDAY else len(text)
-
-
-def _is_enough(text: _Text) -> bool:
-    size = len(text.text.encode())
-    return size >= LITERAL_BYTES_MIN or (
-        size >= SIGNS_MIN and not any(char.isalnum() or char.isspace() for char in text.text)
-    )
+    return all(map(_is_rare, texts)), min(LITERAL_CHARS_MAX, *map(len, texts)), -len(texts)

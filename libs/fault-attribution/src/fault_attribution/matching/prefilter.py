@@ -12,7 +12,7 @@ from typing import Any
 import re2  # type: ignore[import-untyped]
 
 from fault_attribution.matching.pattern import LINE_BYTES_MAX, SpanFinder, re2_options, span_finder
-from fault_attribution.matching.pattern_syntax import SIGNS_MIN, Literals
+from fault_attribution.matching.pattern_syntax import Literals
 
 PREFILTER_MEMORY_BYTES = 32 << 20
 """RE2 takes what it needs up to this; 100 rules need well under 1 MB, 500 signatures under 8 MB."""
@@ -26,10 +26,7 @@ LineSpan = tuple[int, int, int]
 class Prefilter:
     """Which of many patterns are to be tried on which lines. Pattern n is bit n."""
 
-    def __init__(
-        self, wanted: Sequence[Literals | None], memory_bytes: int | None = None, *, fuller: Prefilter | None = None
-    ) -> None:
-        """With `fuller`, one that has all these texts and more, what they mean is not worked out again."""
+    def __init__(self, wanted: Sequence[Literals | None], memory_bytes: int | None = None) -> None:
         self._search: SpanFinder | None = None
         self._every_line = 0
         """Bits of the patterns to try on every line."""
@@ -37,7 +34,6 @@ class Prefilter:
         """For each text: the bits that it means, and how far back the search goes on for one that overlaps it."""
         self._all_bits = (1 << len(wanted)) - 1
         self._selected: dict[int, tuple[int, ...]] = {}
-        self._fuller = None if fuller is None else fuller._known
         self._build(wanted, PREFILTER_MEMORY_BYTES if memory_bytes is None else memory_bytes)
 
     @property
@@ -113,7 +109,7 @@ class Prefilter:
                 continue
             for text in literals.texts:
                 wanted[text] = wanted.get(text, 0) | 1 << n
-                if text in literals.folded:
+                if literals.ignore_case:
                     ignoring_case.add(text)
         if not wanted:
             return
@@ -124,15 +120,7 @@ class Prefilter:
             self._every_line = self._all_bits
             return
         self._search = span_finder(compiled, anchored=False)
-        self._known = _meanings(wanted) if self._fuller is None else _thinned(self._fuller, wanted)
-
-
-def _thinned(fuller: dict[bytes, tuple[int, int]], wanted: dict[str, int]) -> dict[bytes, tuple[int, int]]:
-    """Meanings of fewer texts. Going further back than needed after one is a little slower, and as right."""
-    kept = 0
-    for bits in wanted.values():
-        kept |= bits
-    return {key: (bits & kept, back) for key, (bits, back) in fuller.items() if bits & kept}
+        self._known = _meanings(wanted)
 
 
 def _alternation(wanted: dict[str, int], ignoring_case: set[str]) -> bytes:
@@ -158,7 +146,7 @@ def _meanings(wanted: dict[str, int]) -> dict[bytes, tuple[int, int]]:
     meanings = {}
     for found, bits in folded.items():
         for begin in range(len(found)):
-            for end in range(begin + SIGNS_MIN, len(found) + 1):
+            for end in range(begin + 2, len(found) + 1):
                 bits |= folded.get(found[begin:end], 0)
         back = next((size for size in range(len(found) - 1, 0, -1) if found[-size:] in beginnings), 0)
         meanings[found] = (bits, back)

@@ -17,7 +17,6 @@ from fault_attribution.finding import Role
 from fault_attribution.matching.hit import CompiledSignature
 from fault_attribution.matching.pattern import PATTERN_MEMORY_BYTES, SpanFinder, re2_options, span_finder
 from fault_attribution.matching.pattern_syntax import Literals
-from fault_attribution.matching.prefilter import LineSpan, Prefilter
 from fault_attribution.matching.signature_matcher import SignatureMatcher
 
 SAMPLED_FROM = 2_000
@@ -34,7 +33,6 @@ class Sampling:
 
     def __init__(self, matcher: SignatureMatcher) -> None:
         self._matcher = matcher
-        self._prefilter: Prefilter | None = None
         self._finders: dict[int, _LastText] = {}
         self.bits = 0
         """Signatures that are sampled."""
@@ -44,10 +42,6 @@ class Sampling:
         """The same as numbers."""
         return tuple(self._finders)
 
-    def lines(self, text: bytes) -> Iterator[LineSpan]:
-        """The lines that may concern the other signatures."""
-        return self._matcher.lines(text) if self._prefilter is None else self._prefilter.lines(text)
-
     def grow(self, matches: Mapping[int, int]) -> None:
         """Take in the signatures that have matched so often that they are to be sampled."""
         wanted = self.bits
@@ -56,16 +50,18 @@ class Sampling:
                 wanted |= 1 << number
         if wanted == self.bits:
             return
-        prefilter = self._matcher.prefilter_without(wanted)
-        if prefilter is None:
+        if self._matcher.passes.without(wanted) is None:
             return
-        self._prefilter = prefilter
         self.bits = wanted
         for number, count in matches.items():
             literals = self._matcher.literals(number)
             if wanted >> number & 1 and number not in self._finders and literals is not None:
                 assert count > 0, "it matched"
                 self._finders[number] = _LastText(literals)
+
+    def matches(self, number: int, line: bytes) -> bool:
+        """Whether a sampled signature matches a line."""
+        return self._matcher.compiled(number).run(line, 0) is not None
 
     def last_lines(self, number: int, text: bytes) -> Iterator[tuple[int, int]]:
         """Start and end of the lines that have fixed text of a sampled signature, from the end of a block on."""
@@ -84,21 +80,20 @@ class _LastText:
     def __init__(self, literals: Literals) -> None:
         self._texts = [text.encode() for text in sorted(literals.texts)]
         self._run: SpanFinder | None = None
-        if literals.folded:
+        if literals.ignore_case:
             texts = "|".join(re2.escape(text) for text in sorted(literals.texts))
             options = re2_options(PATTERN_MEMORY_BYTES, captures=False)
             self._run = span_finder(re2.compile(rf"\C*(?i:{texts})", options), anchored=True)
 
     def before(self, text: bytes, end: int) -> int:
         """A place in the last text in front of `end`; -1 when there is none."""
+        if self._run is None:
+            return max(text.rfind(each, 0, end) for each in self._texts)
         size = WINDOW_BYTES
         while True:
             begin = max(0, end - size)
-            if self._run is None:
-                at = max(text.rfind(each, begin, end) for each in self._texts)
-                if at >= 0:
-                    return at
-            elif (spans := self._run(text[begin:end], 0)) is not None:
+            spans = self._run(text[begin:end], 0)
+            if spans is not None:
                 return begin + spans[0][1] - 1
             if begin == 0:
                 return -1

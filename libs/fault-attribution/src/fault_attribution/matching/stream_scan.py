@@ -18,8 +18,6 @@ from fault_attribution.matching.signature_matcher import SignatureMatcher, bytes
 
 FRAME_LINES_MAX = 12
 """An exception's line comes this soon behind its innermost frame: source line, carets, and lines of other ranks."""
-TRIED_MAX = 512
-"""Sets of signatures that are counted; a stream of progress has few."""
 FRAMES_MAX = 1_024
 """Ranks whose last frame is remembered in one stream."""
 STREAMS_MAX = 4_096
@@ -38,9 +36,6 @@ class LineScan:
         self._frames: dict[tuple[str, int | None], tuple[Hit, bytes, LineFacts, int]] = {}
         self._writers: dict[int, set[tuple[str, int | None]]] = {}
         """Who writes the lines of each sampled signature."""
-        self._tried: dict[int, int] = {}
-        """How many lines of each set of signatures were looked at without a finding."""
-        self._blocks = 0
         self.sampling = Sampling(matcher)
 
     @property
@@ -67,7 +62,6 @@ class LineScan:
             if self._frames and any(_may_be_raised(hit) for hit in hits):
                 self._blame_frame(facts, number)
             return
-        self._tried[bits] = self._tried.get(bits, 0) + 1
         looks = matcher.unrecognised(line, bits)
         if looks is not None and self.sampling.bits and matcher.hits(line, matcher.bits(line), facts.source):
             return
@@ -86,8 +80,6 @@ class LineScan:
         """Look at the last lines of a block for signatures that are sampled; `number` is that of the line behind it."""
         for sampled in self.sampling.numbers:
             known = self._writers.setdefault(sampled, self._fold.writers(sampled))
-            if not known:
-                continue  # it was tried all the time and never matched
             missing = set(known)
             left = LAST_LINES_MAX + 4 * len(known)
             end, at = number, len(data)
@@ -95,9 +87,10 @@ class LineScan:
                 end -= data.count(b"\n", start, at)
                 at = start
                 line = valid_utf8(text[start : min(stop, start + LINE_BYTES_MAX)])
-                told = facts if read is None else read(line, facts)
+                matched = self.sampling.matches(sampled, line)
+                told = facts if read is None or not matched else read(line, facts)
                 writer = (told.node, told.rank)
-                if writer in missing or writer not in known:
+                if matched and (writer in missing or writer not in known):
                     for hit in self._matcher.hits(line, self._matcher.bits(line), told.source):
                         if hit.compiled.number == sampled:
                             self._fold.add(hit, line, told, end)
@@ -108,18 +101,8 @@ class LineScan:
                     break
 
     def grow_sampling(self) -> None:
-        """At the end of a block: sample what matches all the time, or never does where it is tried all the time.
-
-        Each time costs a new pass, so it is asked after 1, 2, 4, 8, ... blocks.
-        """
-        self._blocks += 1
-        if self._blocks & (self._blocks - 1):
-            return
+        """At the end of a block: sample what matches all the time."""
         self.sampling.grow(self._fold.matches)
-        if len(self._tried) <= TRIED_MAX:
-            self.sampling.grow(self._matcher.progress_tried(self._tried))
-        else:
-            self._tried.clear()
 
     def _blame_frame(self, facts: LineFacts, number: int) -> None:
         """The frame in front of an error is where it came from."""
@@ -209,16 +192,20 @@ class StreamScan:
     def _look(self, text: bytes, data: bytes) -> None:
         """Whole lines; `data` is the same with its carriage returns, for the numbers of lines."""
         take, facts, read = self._scan.take, self._facts, self._read
+        passes, sampling = self._matcher.passes, self._scan.sampling
+        tried: dict[int, int] = {}
         number, at = self._number, 0
-        for start, end, bits in self._scan.sampling.lines(text):
+        for start, end, bits in passes.best(sampling.bits).lines(text):
+            tried[bits] = tried.get(bits, 0) + 1
             number += data.count(b"\n", at, start)
             at = start
             take(valid_utf8(text[start:end]), bits, facts, number, read)
             if end - start == LINE_BYTES_MAX and text[end : end + 1] != b"\n":
                 self.cut_lines += 1
         self._number = number + data.count(b"\n", at)
-        if self._scan.sampling.bits:
+        if sampling.bits:
             self._scan.sample(text, data, self._number, facts, read)
+        passes.learn(tried, data.count(b"\n"))
         self._scan.grow_sampling()
 
 

@@ -89,6 +89,8 @@ def step(job: JobEvidence, event: Event, *, now: datetime, policy: JudgePolicy, 
             if old.incident_id == incident_id:
                 return _same(job, "known", f"incident {incident_id} was taken in before")
             known = replace(old, incident_id=incident_id)
+            if old.verdict is not None:
+                return _same(_kept(job, known, now), "incident", f"incident {incident_id} has its verdict already")
             return _judge(job, _waiting(known, now, policy), now, policy, book)
         case IncidentOver(topology_version=version):
             return _close(job, version, now)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Protocol
 
 from fault_attribution.evidence_line import Source
 from fault_attribution.matching.hit import LineFacts, to_finding
@@ -17,6 +18,7 @@ from node_agent.application.agent_life import AgentLife
 from node_agent.application.control_ports import Announcer
 from node_agent.application.look_at_survivors import SurvivorLook
 from node_agent.application.outgoing import Outgoing
+from node_agent.application.output_tap import OutputTap
 from node_agent.application.read_findings import FindingReader
 from node_agent.domain.finding_fold import Found
 from node_agent.domain.log_rule import LogStream
@@ -68,24 +70,40 @@ def _quotes_source(data: bytes, start: int) -> bool:
     return b'File "' in previous and b'", line ' in previous
 
 
+class ReadingOptions(Protocol):
+    """What the settings say about it."""
+
+    @property
+    def read_output(self) -> bool:
+        """Whether output is read at all."""
+        ...
+
+    @property
+    def overlays(self) -> tuple[Path, ...]:
+        """A site's own folders of rules."""
+        ...
+
+
 def find_in_output(
-    overlays: tuple[Path, ...],
+    options: ReadingOptions,
     life: AgentLife,
     processes: ProcessWorkers,
     outgoing: Outgoing,
     clock: Clock,
     announcer: Announcer,
     stack: AsyncExitStack,
-) -> FindingReader:
-    """A reader of output that begins as soon as its signatures are loaded; ends with the stack."""
+) -> list[OutputTap]:
+    """A reader of output that begins as soon as its signatures are loaded; ends with the stack. None when unwanted."""
+    if not options.read_output:
+        return []
     reader = FindingReader(life, outgoing, clock, announcer)
     life.watches.append(reader)
     stacks = StackFiles(files_of=processes.files_of, signal=processes.signal)
     life.watches.append(SurvivorLook(life, stacks, reader))
-    loading = asyncio.create_task(_follow(overlays, reader, clock, announcer))
+    loading = asyncio.create_task(_follow(options.overlays, reader, clock, announcer))
     stack.callback(loading.cancel)
     stack.callback(reader.close)
-    return reader
+    return [reader]
 
 
 async def _follow(overlays: tuple[Path, ...], reader: FindingReader, clock: Clock, announcer: Announcer) -> None:

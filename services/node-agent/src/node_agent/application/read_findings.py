@@ -35,7 +35,7 @@ FLUSH_S = 0.03
 WINDOW_S = 10.0
 BUSY_SHARE_MAX = 0.05
 """Of one core, averaged over a window. Healthy output needs a hundredth of it; a rank that prints errors as fast as it
-can must not slow its node down. What is not read then is counted."""
+can must not slow its node down. What is not read then is counted. Half of it is kept for stderr, where causes are."""
 EARLY_BYTES_MAX = 1 << 20
 """Output kept until the signatures are loaded, which takes a second or two of the start."""
 MESSAGES_MAX = 256
@@ -162,7 +162,8 @@ class FindingReader:
         began_s = self._clock.monotonic_s()
         if began_s - self._window_at_s >= WINDOW_S:
             self._window_at_s, self._busy_s = began_s, 0.0
-        if self._busy_s > WINDOW_S * BUSY_SHARE_MAX:
+        share = BUSY_SHARE_MAX if stream is LogStream.STDERR else BUSY_SHARE_MAX / 2
+        if self._busy_s > WINDOW_S * share:
             self.skipped_bytes += len(data)
             return
         now = self._clock.now()
