@@ -31,6 +31,13 @@ SLOWER = 1.5
 UNEVEN = 1.25
 """Ratio between nodes that a synchronous job shows only where each logs its own compute time."""
 _WORKER = (Source.WORKER_STDERR, Source.WORKER_STDOUT, Source.UNKNOWN)
+FATAL = frozenset(
+    {
+        "nccl_timeout", "nccl_watchdog_abort", "nccl_remote_error", "nccl_system_error", "nccl_cuda_error",
+        "nccl_internal_error", "nccl_heartbeat_stuck", "python_fatal",
+    }
+)  # fmt: skip
+"""A process that writes one of these ends, whether or not its exit is told."""
 _TROUBLE = (Role.CAUSE, Role.SYMPTOM, Role.VICTIM, Role.BENIGN)
 
 
@@ -39,11 +46,12 @@ def progress(findings: Sequence[Finding]) -> Iterator[Finding]:
     # A stable order: what is derived must not depend on how streams interleave.
     findings = sorted(findings, key=lambda each: each.place)
     done = [each for each in findings if each.kind in DONE]
-    failed = [each for each in findings if each.kind == "exit_failed"]
+    failed = [each for each in findings if each.kind == "exit_failed" or each.kind in FATAL]
     finished = [each for each in findings if each.kind in ("training_finished", "ended_well")]
     trouble = [each for each in findings if each.role in _TROUBLE and not each.rule_id.startswith("derive.")]
     harmed = [each for each in trouble if _harms(each)]
-    unharmed = bool(findings) and not failed and (not harmed or bool(finished))
+    ended = any(each.kind == "ended_well" for each in finished)
+    unharmed = bool(findings) and not failed and (not harmed or ended)
     if unharmed:
         yield _whole("nothing_failed", findings[:1], "no process failed and no worker told of trouble")
     if trouble and not failed:
@@ -100,25 +108,32 @@ def _size(findings: Sequence[Finding], done: Sequence[Finding]) -> Iterator[Find
 
 
 def _speed(done: Sequence[Finding]) -> Iterator[Finding]:
+    # Only lines of one format are compared: what one calls a step is a micro-batch for another.
     by_stream: dict[tuple[str, str, int | None, str, str], list[Finding]] = {}
-    by_node: dict[str, list[float]] = {}
+    by_format: dict[str, dict[str, list[Finding]]] = {}
     for each in done:
         took = step_time_s(each)
         if took is not None and took > 0:
-            by_stream.setdefault((each.node, str(each.source), each.rank, each.stream, each.kind), []).append(each)
+            key = (each.node, str(each.source), each.rank, each.stream, f"{each.kind} {each.rule_id}")
+            by_stream.setdefault(key, []).append(each)
             if each.node and each.kind != "epoch_done":
-                by_node.setdefault(each.node, []).append(took)
+                by_format.setdefault(each.rule_id, {}).setdefault(each.node, []).append(each)
     for steps in by_stream.values():
         yield from _slower(steps)
-    medians = {node: median(times) for node, times in by_node.items()}
-    if len(medians) >= 2:
-        slow = max(sorted(medians), key=lambda node: medians[node])
-        rest = median([value for node, value in medians.items() if node != slow])
-        if medians[slow] >= UNEVEN * rest:
-            base = next(each for each in done if each.node == slow)
-            ratio = f"{medians[slow] / rest:.2f}"
-            text = f"steps of {slow} take {ratio} times as long as those of the other nodes"
-            yield replace(_whole("slow_on_one_node", [base], text, ratio=ratio), node=slow)
+    for by_node in by_format.values():
+        yield from _slow_node(by_node)
+
+
+def _slow_node(by_node: dict[str, list[Finding]]) -> Iterator[Finding]:
+    medians = {node: median(step_time_s(each) or 0.0 for each in steps) for node, steps in by_node.items()}
+    if len(medians) < 2:
+        return
+    slow = max(sorted(medians), key=lambda node: medians[node])
+    rest = median([value for node, value in medians.items() if node != slow])
+    if medians[slow] >= UNEVEN * rest:
+        ratio = f"{medians[slow] / rest:.2f}"
+        text = f"steps of {slow} take {ratio} times as long as those of the other nodes"
+        yield replace(_whole("slow_on_one_node", by_node[slow], text, ratio=ratio), node=slow)
 
 
 def _slower(steps: list[Finding]) -> Iterator[Finding]:
