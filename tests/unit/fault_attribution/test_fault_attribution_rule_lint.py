@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from rule_folder import CAUSE, SIGNATURE, site
 
-from fault_attribution.loading.kind_names import KindNames
+from fault_attribution.checking.kind_names import KindNames
+from fault_attribution.checking.rule_lint import lint
+from fault_attribution.checking.rule_tests import run_tests
 from fault_attribution.loading.rule_files import RuleSet, load_rules
-from fault_attribution.loading.rule_lint import lint
-from fault_attribution.loading.rule_tests import run_tests
 from service_kit.yaml_fields import PolicyRefused
 
 EMPTY_SIGNATURES = "signatures: []\n"

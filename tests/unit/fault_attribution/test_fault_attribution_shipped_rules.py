@@ -2,9 +2,9 @@
 
 import pytest
 
+from fault_attribution.checking.rule_lint import lint
+from fault_attribution.checking.rule_tests import run_tests
 from fault_attribution.loading.rule_files import RuleSet, load_rules, shipped_folder
-from fault_attribution.loading.rule_lint import lint
-from fault_attribution.loading.rule_tests import run_tests
 
 FOLDER = shipped_folder()
 

@@ -41,7 +41,7 @@ def lint(folders: Folders = None) -> None:
     Beside what cannot be read at all: patterns that cannot run in linear time or have no fixed text, overrides of
     signatures that do not exist, twins, and terms that name a kind which nothing finds.
     """
-    from fault_attribution.loading.rule_lint import lint as problems_of
+    from fault_attribution.checking.rule_lint import lint as problems_of
 
     known = _read(folders)
     problems = problems_of(known)
@@ -59,7 +59,7 @@ def run_tests(folders: Folders = None) -> None:
 
     All rules are in force together: a new cause that takes the verdict of a shipped one fails the shipped one's test.
     """
-    from fault_attribution.loading.rule_tests import run_tests as run_all
+    from fault_attribution.checking.rule_tests import run_tests as run_all
     from fault_attribution.matching.signature_matcher import SignatureRefused
 
     known = _read(folders)

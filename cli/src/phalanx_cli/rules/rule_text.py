@@ -7,9 +7,9 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from fault_attribution.cause_rule import CauseRule, Weight
+from fault_attribution.checking.kind_names import KindNames
 from fault_attribution.derive.derived_kinds import DERIVED_KINDS
 from fault_attribution.live_kinds import LIVE_KINDS
-from fault_attribution.loading.kind_names import KindNames
 from fault_attribution.loading.rule_files import RuleSet
 from fault_attribution.matching.error_look import FRAME, LOOKS
 from fault_attribution.signature import RuleState, Signature
@@ -35,7 +35,7 @@ def explain(rules: RuleSet, word: str) -> list[str]:
 
 def listed(rules: RuleSet) -> list[str]:
     """One line a rule."""
-    rows = [(each.signature_id, each.role, each.kind, each.state, each.meaning) for each in rules.signatures]
+    rows = [(each.signature_id, str(each.role), each.kind, each.state, each.meaning) for each in rules.signatures]
     rows += [(each.rule_id, "cause of", each.cause, each.state, each.meaning) for each in rules.causes.rules]
     return [
         textwrap.shorten(f"{name:<42} {role:<9} {kind:<32} {_state(state)}{meaning}", 2 * COLUMNS, placeholder=" ...")

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from fault_attribution.cause_rule import CauseRule, CauseTest
+from fault_attribution.checking.rule_lint import Problem
 from fault_attribution.engine import Engine
 from fault_attribution.evidence_line import EvidenceLine
 from fault_attribution.loading.rule_files import RuleSet
-from fault_attribution.loading.rule_lint import Problem
 from fault_attribution.matching.signature_matcher import SignatureMatcher
 from fault_attribution.signature import RuleState, Signature
 

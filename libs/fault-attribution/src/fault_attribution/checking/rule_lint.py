@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from string import Formatter
 
 from fault_attribution.cause_rule import CauseBook, CauseRule
-from fault_attribution.loading.kind_names import KindNames
+from fault_attribution.checking.kind_names import KindNames
 from fault_attribution.loading.rule_files import RuleSet
 from fault_attribution.matching.pattern_syntax import in_re2_syntax, required_literals
 from fault_attribution.matching.signature_matcher import check_patterns
