@@ -139,8 +139,6 @@ def calm(world: World) -> None:
     world.scenario = Scenario(jobs=world.scenario.jobs, seed=world.scenario.seed)
     for name in sorted(world.broker.partitioned):
         world.heal(name)
-    for agent in world.agents.values():
-        agent.fail_starts = 0
 
 
 # --------------------------------------------------------------------------------------------------- expectations
