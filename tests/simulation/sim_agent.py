@@ -234,9 +234,7 @@ class SimAgent:
             if self.is_leaving:
                 return
             known = self.disk.journal.get(command.operation_id)
-            verdict = fence.judge(
-                command, newest=self.disk.newest, done_before=known is not None, now=self.now()
-            )
+            verdict = fence.judge(command, newest=self.disk.newest, done_before=known is not None, now=self.now())
             match verdict.ruling:
                 case fence.Ruling.OBEY:
                     await self._obey(command, again=False)

@@ -18,7 +18,6 @@ from recovery_planner.domain import (
     membership,
     node_faults,
     plan,
-    settle,
 )
 from recovery_planner.domain.budget import Budget
 from recovery_planner.domain.gang import Gang
@@ -104,7 +103,6 @@ def _anonymous(self: EffectPublisher, gang: Gang, effect: Any, payload: Any) -> 
 
 _ENVELOPE = EffectPublisher._envelope
 _COUNT = [0]
-
 
 
 MUTANTS: tuple[Mutant, ...] = (

@@ -127,9 +127,7 @@ class Reports:
         """Progress."""
         agent = self._agent
         agent.send(
-            StepReported(
-                **self._where, topology_version=agent.version, step=step, first=first, reported_at=agent.now()
-            )
+            StepReported(**self._where, topology_version=agent.version, step=step, first=first, reported_at=agent.now())
         )
 
     def saved(self, rank: int, step: int) -> None:

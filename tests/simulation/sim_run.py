@@ -84,9 +84,7 @@ async def _simulate(scenario: Scenario, trace: Callable[[str], None] | None, res
         await world.close()
     stored = [r for records in world.broker.streams.values() for r in records]
     digest = hash(tuple((r.subject, r.sequence, round(r.stored_s, 6)) for r in stored))
-    return Result(
-        violations=tuple(found), took_s=world.clock.monotonic_s(), messages=len(stored), digest=digest
-    )
+    return Result(violations=tuple(found), took_s=world.clock.monotonic_s(), messages=len(stored), digest=digest)
 
 
 def _found(world: World, checkers: list[Checker]) -> list[Violation]:

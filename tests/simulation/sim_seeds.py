@@ -112,7 +112,5 @@ def _fault(dice: Random, at_s: float, job: JobPlan, planners: int) -> Fault:
             return Fault(at_s=at_s, verb=verb, target=node)
         case "verdict":
             old, place = dice.choice((0, 0, 1, 2)), dice.randrange(job.nodes)
-            return Fault(
-                at_s=at_s, verb=verb, target=job.name, rank=place, number=old, word=dice.choice(_ACTIONS)
-            )
+            return Fault(at_s=at_s, verb=verb, target=job.name, rank=place, number=old, word=dice.choice(_ACTIONS))
     return Fault(at_s=at_s, verb=verb, target=job.name)

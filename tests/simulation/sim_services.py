@@ -242,9 +242,7 @@ class IngestService(Service):
             index.heard(delivery.envelope.data)
 
         for name, message in {"exits": WorkerExited, "rank-faults": RanksFaulted}.items():
-            await bus.consume(
-                durable=f"health-ingest-{name}", messages=[message], handler=ingest.handle, reclaim=True
-            )
+            await bus.consume(durable=f"health-ingest-{name}", messages=[message], handler=ingest.handle, reclaim=True)
         await bus.consume_batches(
             durable="health-ingest-signals",
             messages=[SignalObserved, SignalsObserved, NodeActionReported],

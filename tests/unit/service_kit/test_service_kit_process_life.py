@@ -52,9 +52,7 @@ def test_a_process_that_is_cut_off_reaches_no_bucket() -> None:
 def test_a_write_whose_acknowledgement_is_lost_was_written() -> None:
     async def main() -> tuple[bool, int]:
         kept = MemoryKeyValue()
-        life = ProcessLife(
-            MemoryBroker(LoopClock()), name="p", random=Random(1), trouble=StoreTrouble(ack_lost=1.0)
-        )
+        life = ProcessLife(MemoryBroker(LoopClock()), name="p", random=Random(1), trouble=StoreTrouble(ack_lost=1.0))
         try:
             await life.bucket(kept).create("k", b"v")
         except BusUnavailable:
