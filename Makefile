@@ -143,6 +143,10 @@ bench-health: setup ## a host role's memory and CPU with 8 fake GPUs; signals a 
 	@$(BIN)/python tools/bench_host.py --out .bench/host.json
 	@$(BIN)/python tools/bench_ingest.py
 
+.PHONY: bench-classifier
+bench-classifier: setup ## evidence events a second that one core judges, and the time to the first verdict; ARGS="--help"
+	@$(BIN)/python tools/bench_classifier.py $(ARGS)
+
 .PHONY: bench-attribution
 bench-attribution: setup ## how often the verdict is right on labelled incidents, and its speed; ARGS="--misses --incidents DIR", --help
 	@$(BIN)/python tools/bench_attribution.py --json .bench/attribution.json $(ARGS)

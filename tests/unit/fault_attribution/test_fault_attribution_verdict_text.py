@@ -11,9 +11,10 @@ from fault_attribution.verdict_text import (
     SUMMARY_CHARS_MAX,
     SpokenReason,
     action_words,
+    culprit_words,
     verdict_text,
 )
-from fault_contracts.faults import Action, Attribution
+from fault_contracts.faults import Action, Attribution, Culprit
 
 
 def rule(cause: str, see: str, score: float, **more: object) -> CauseRule:
@@ -87,6 +88,13 @@ def test_a_foreign_line_cannot_make_the_text_endless_or_many_lines() -> None:
     assert len(told.reasons[0].sentence) <= SENTENCE_CHARS_MAX
     assert len(told.summary) <= SUMMARY_CHARS_MAX
     assert "\n" not in told.summary
+
+
+def test_the_process_that_broken_hardware_struck_is_not_blamed() -> None:
+    culprit = Culprit(node_id="n3", rank=5, gpu_uuid="GPU-7", process="pid 4711")
+    assert culprit_words(culprit, Attribution.HARDWARE) == "device GPU-7, node n3"
+    assert culprit_words(culprit, Attribution.USER) == "rank 5, pid 4711, device GPU-7, node n3"
+    assert culprit_words(Culprit(rank=5), Attribution.HARDWARE) == "rank 5"
 
 
 @pytest.mark.parametrize(

@@ -126,14 +126,14 @@ TRUTHS: dict[Fault, Truth] = {
         done="a GPU that falls off the bus, Xid 79",
         act=Act.HARDWARE,
         attribution=Attribution.HARDWARE,
-        causes=("gpu_lost",),
+        causes=("gpu_fell_off_bus", "gpu_lost"),
         moved=True,
     ),
     Fault.HOT_GPU: Truth(
         done="a GPU that is much hotter than its peers",
         act=Act.HARDWARE,
         attribution=Attribution.HARDWARE,
-        causes=("gpu_thermal",),
+        causes=("thermal_slowdown", "gpu_thermal"),
         moved=True,
     ),
     Fault.BUG: Truth(

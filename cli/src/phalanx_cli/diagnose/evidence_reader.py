@@ -18,6 +18,7 @@ from phalanx_cli.diagnose.error_file import error_file_lines
 from phalanx_cli.diagnose.incident_file import incident_lines
 from phalanx_cli.diagnose.input_files import sources
 from phalanx_cli.diagnose.kubernetes_objects import object_lines
+from phalanx_cli.diagnose.launch_report import LaunchReport
 from phalanx_cli.diagnose.line_facts import LineReader, Origin
 from phalanx_cli.diagnose.path_hints import PathHints, path_hints
 from phalanx_cli.diagnose.reading_notes import Oddity, ReadingNotes, Skip
@@ -158,9 +159,11 @@ class EvidenceReader:
     def _stream(self, name: str, parts: Iterable[bytes], kind: InputKind, origin: Origin, hints: PathHints) -> None:
         reader = LineReader(origin=origin, year=self._choice.year)
         scan = StreamScan(self._matcher, stream=name, facts=origin.facts(), read=reader)
+        report = LaunchReport()
         try:
             for part in _translated(parts, kind):
                 scan.feed(part)
+                report.feed(part)
         finally:  # a truncated archive and Ctrl-C leave what was read before
             self._findings += scan.end()
             self._notes.lines += scan.lines
@@ -168,7 +171,9 @@ class EvidenceReader:
                 self._notes.note(Oddity.LONG_LINE, name, scan.cut_lines)
             if scan.dropped:
                 self._notes.note(Oddity.TOO_MANY_FINDINGS, name, scan.dropped)
-            self._facts.stream(name, reader, hints)
+            self._facts.stream(name, reader, hints, report.blocks)
+            if kind in _WHOLE_STREAM:
+                self._facts.readings(name)
 
     def _is_copy(self, source: ByteSource, head: bytes, hints: PathHints) -> bool:
         """The same text twice under one name. Ranks that died of one error may well have equal logs."""

@@ -6,16 +6,18 @@ from typing import Any
 
 from fault_attribution.finding import Finding
 from fault_attribution.verdict_text import SpokenReason, verdict_text
+from phalanx_cli.diagnose.evidence_lines import EvidenceIndex
 from phalanx_cli.diagnose.reading import Reading
 
 
 def json_report(reading: Reading) -> dict[str, Any]:
     """Exactly: attribution, cause, culprit, confidence, action, reasons, alternatives.
 
-    Reasons with a weight below 0 speak against the verdict. `evidence[].line` counts from 1 and is 0 for a finding
-    that was derived from others.
+    Reasons with a weight below 0 speak against the verdict. `evidence[].line` counts from 1 and is 0 for what no line
+    says by itself.
     """
     judgement = reading.diagnosis.judgement
+    index = EvidenceIndex(reading.diagnosis.findings)
     told = verdict_text(judgement)
     return {
         "attribution": judgement.attribution.value,
@@ -23,7 +25,7 @@ def json_report(reading: Reading) -> dict[str, Any]:
         "culprit": judgement.culprit.model_dump(mode="json"),
         "confidence": judgement.confidence,
         "action": judgement.action.value,
-        "reasons": [_reason(each) for each in (*told.reasons, *told.against)],
+        "reasons": [_reason(each, index) for each in (*told.reasons, *told.against)],
         "alternatives": [
             {
                 "attribution": each.attribution.value,
@@ -57,13 +59,13 @@ def finding_json(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _reason(reason: SpokenReason) -> dict[str, Any]:
+def _reason(reason: SpokenReason, index: EvidenceIndex) -> dict[str, Any]:
     return {
         "rule_id": reason.rule_id,
         "sentence": reason.sentence,
         "weight": reason.weight,
         "evidence": [
-            {"file": each.stream, "line": each.number, "text": each.text, "finding": each.kind}
-            for each in reason.findings
+            {"file": each.file, "line": each.number, "text": each.text, "finding": each.kind}
+            for each in index.rows(reason.findings)
         ],
     }

@@ -18,6 +18,8 @@ PREFIX_CHARS_MAX = 1_024
 """Of a line; no prefix is longer."""
 CLOCK_BACK_S = 60.0
 """Lines of one stream that go back in time by less than this are several writers' buffers, not a clock that was set."""
+_PREFIXED = re.compile(rb"[\[<\d ]|[A-Z][a-z]{2} [ \d]|[IWEF]\d{4} |std(?:out|err) ")
+"""What a line with any of the prefixes begins with."""
 _POD = re.compile(r"\[pod/(?P<pod>[^/\]\s]{1,253})/(?P<container>[^\]\s]{1,253})\] ?")
 _CRI = re.compile(r"(?P<stream>stdout|stderr) [FP] ")
 _SYSLOG_REST = re.compile(r" (?P<host>[\w.:-]{1,253}) (?P<program>[A-Za-z][\w./@()-]{0,99})(?:\[\d+\])?: ?")
@@ -98,8 +100,10 @@ class LineReader:
     rank_offset: int | None = None
     _latest: dict[str, float] = field(default_factory=dict)
 
-    def __call__(self, line: bytes, _facts: LineFacts) -> LineFacts:
+    def __call__(self, line: bytes, facts: LineFacts) -> LineFacts:
         """Facts of a line."""
+        if not _PREFIXED.match(line) and (facts.node or b"NCCL" not in line):
+            return facts  # a log of steps has a finding on each line
         told = self._read(line[:PREFIX_CHARS_MAX].decode(errors="replace"))
         if told.at_s is not None:
             self._watch_clock(told.node, told.at_s)
@@ -128,21 +132,24 @@ class LineReader:
     def _read(self, text: str) -> _Told:
         origin = self.origin
         told = _Told(text, origin.source, origin.node, origin.rank, origin.local_rank)
-        if found := _POD.match(text):
+        if text.startswith("[pod/") and (found := _POD.match(text)):
             told.rest = text[found.end() :]
             told.node = told.node or found["pod"]
         if origin.task_labels and (found := _SRUN.match(told.rest)):
             told.rank, told.rest = int(found["task"]), told.rest[found.end() :]
-        if found := _MPI.match(told.rest):
-            told.rank, told.rest = int(found["rank"]), told.rest[found.end() :]
-            told.source = _STREAMS[found["stream"]]
-        _read_ranks(told)
+        if told.rest.startswith("["):
+            if found := _MPI.match(told.rest):
+                told.rank, told.rest = int(found["rank"]), told.rest[found.end() :]
+                told.source = _STREAMS[found["stream"]]
+            _read_ranks(told)
         _read_time(told, self.year)
-        if found := _CRI.match(told.rest):
+        if told.rest.startswith("std") and (found := _CRI.match(told.rest)):
             told.source, told.rest = _STREAMS[found["stream"]], told.rest[found.end() :]
-        _read_ranks(told)
-        if told.source is not Source.KMSG and not told.node and (found := _NCCL.search(told.rest[:400])):
-            told.node = found["host"]
+        if told.rest.startswith("["):
+            _read_ranks(told)
+        if not told.node and told.source is not Source.KMSG and "NCCL" in told.rest:
+            found = _NCCL.search(told.rest[:400])
+            told.node = "" if found is None else found["host"]
         return told
 
 
@@ -155,30 +162,44 @@ def _read_ranks(told: _Told) -> None:
 
 
 def _read_time(told: _Told, year: int) -> None:
-    """The time, and after it the host and program of a journal; or a kernel's own time since boot."""
-    if found := _LEVEL.match(told.rest):
+    """The time, and after it the host and program of a journal; or a kernel's own time since boot.
+
+    A log of steps has a finding on each line, so the first character decides which patterns are tried at all.
+    """
+    if told.rest.startswith("<") and (found := _LEVEL.match(told.rest)):
         told.rest, told.source = told.rest[found.end() :], Source.KMSG
-    if found := _KMSG_RECORD.match(told.rest):
-        told.at_s, told.since_boot, told.source = int(found["micros"]) / 1e6, True, Source.KMSG
-        return
-    if found := DMESG_T.match(told.rest):
-        told.at_s, told.source = named_month_s(found, int(found["year"])), Source.KMSG
-        return
+    first = told.rest[:1]
+    if first.isdigit():
+        if found := ISO.match(told.rest):
+            _read_iso(told, found)
+        elif found := _KMSG_RECORD.match(told.rest):
+            told.at_s, told.since_boot, told.source = int(found["micros"]) / 1e6, True, Source.KMSG
+    elif first == "[":
+        _read_bracket(told)
+    elif first.isalpha():
+        if found := SYSLOG.match(told.rest):
+            told.at_s, told.rest = named_month_s(found, year), told.rest[found.end() :]
+            _read_program(told)
+        elif found := GLOG.match(told.rest):
+            told.at_s = glog_s(found, year)
+
+
+def _read_bracket(told: _Told) -> None:
     if found := UPTIME.match(told.rest):
         told.at_s, told.since_boot = float(found["seconds"]), True
         told.rest = told.rest[found.end() :]
         if not _read_program(told):  # journalctl -o short-monotonic has one
             told.source = Source.KMSG
-        return
-    if found := ISO.match(told.rest):
-        told.at_s, told.rest = iso_s(found), told.rest[found.end() :]
-        if not _read_program(told):
-            told.rest = told.rest.lstrip()
-    elif found := SYSLOG.match(told.rest):
-        told.at_s, told.rest = named_month_s(found, year), told.rest[found.end() :]
-        _read_program(told)
-    elif found := GLOG.match(told.rest):
-        told.at_s = glog_s(found, year)
+    elif found := DMESG_T.match(told.rest):
+        told.at_s, told.source = named_month_s(found, int(found["year"])), Source.KMSG
+    elif found := ISO.match(told.rest):
+        _read_iso(told, found)
+
+
+def _read_iso(told: _Told, found: re.Match[str]) -> None:
+    told.at_s, told.rest = iso_s(found), told.rest[found.end() :]
+    if not _read_program(told):
+        told.rest = told.rest.lstrip()
 
 
 def _read_program(told: _Told) -> bool:

@@ -96,8 +96,8 @@ def _from_file(file: str) -> tuple[int | None, int | None, str]:
     """Global rank, local rank and node in a file's name."""
     if _SLURM_JOB.match(file):
         return None, None, ""
-    if _host(_stem(file)):
-        return None, None, _stem(file)  # gpu-worker-19 is a machine, worker-19 a rank
+    if host := _host(_bare(_stem(file))):
+        return None, None, host  # gpu-worker-19 is a machine, worker-19 a rank
     if (ranked := _ranked(file)) is not None:
         return *ranked, ""
     if (task := _SLURM_TASK.match(file)) and _host(task["node"]):
@@ -144,10 +144,14 @@ def _stem(file: str) -> str:
 def _host_in(stem: str) -> str:
     """The word of a file's name that looks like a host, beside words that say what the file is."""
     for word in re.split(r"[._]", stem):
-        bare = _WHAT.sub("", word)
-        if host := _host(_WHAT_BEHIND.sub("", bare)):
+        if host := _host(_bare(word)):
             return host
     return ""
+
+
+def _bare(word: str) -> str:
+    """Without what the file is of: dmesg-node17, node17-dmesg."""
+    return _WHAT_BEHIND.sub("", _WHAT.sub("", word))
 
 
 def _host(word: str) -> str:

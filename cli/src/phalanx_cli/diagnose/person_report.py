@@ -14,6 +14,7 @@ from fault_attribution.finding import Finding, Role
 from fault_attribution.judgement import Judgement
 from fault_attribution.verdict_text import SpokenReason, VerdictText, action_words, culprit_words, verdict_text
 from fault_contracts.faults import Attribution
+from phalanx_cli.diagnose.evidence_lines import EvidenceIndex, EvidenceRow
 from phalanx_cli.diagnose.reading import Reading
 from phalanx_cli.diagnose.reading_notes import Oddity, ReadingNotes, Skip
 from phalanx_cli.foreign_text import print_lines, printable
@@ -40,8 +41,9 @@ def person_report(reading: Reading, title: str = "") -> RenderableType:
     parts: list[RenderableType] = []
     if title:
         parts.append(_plain(title, "bold underline"))
-    parts += [*_verdict(judgement, told), *_why(told), *_others(told)]
-    parts += [*_unrecognised(reading.diagnosis.findings), *_read(reading.notes)]
+    index = EvidenceIndex(reading.diagnosis.findings)
+    parts += [*_verdict(judgement, told), *_why(told, index), *_others(told)]
+    parts += [*_unrecognised(reading.diagnosis.findings, index), *_read(reading.notes)]
     return Group(*parts)
 
 
@@ -78,7 +80,7 @@ def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
 
 def _verdict(judgement: Judgement, told: VerdictText) -> Iterator[RenderableType]:
     yield _labelled("Verdict", told.headline, _COLOURS[judgement.attribution])
-    culprit = culprit_words(judgement.culprit)
+    culprit = culprit_words(judgement.culprit, judgement.attribution)
     if culprit and judgement.attribution is not Attribution.UNKNOWN:
         yield _labelled("Culprit", culprit, "bold")
     yield _labelled("Do", f"{judgement.action}: {action_words(judgement.action)}", "bold")
@@ -86,33 +88,34 @@ def _verdict(judgement: Judgement, told: VerdictText) -> Iterator[RenderableType
     yield _plain(told.summary)
 
 
-def _why(told: VerdictText) -> Iterator[RenderableType]:
+def _why(told: VerdictText, index: EvidenceIndex) -> Iterator[RenderableType]:
     if told.reasons:
         yield _heading("Why")
-        yield from _reasons(told.reasons, "for it")
+        yield from _reasons(told.reasons, "for it", index)
     if told.against:
         yield _heading("What speaks against it")
-        yield from _reasons(told.against, "against it")
+        yield from _reasons(told.against, "against it", index)
 
 
-def _reasons(reasons: Sequence[SpokenReason], side: str) -> Iterator[RenderableType]:
+def _reasons(reasons: Sequence[SpokenReason], side: str, index: EvidenceIndex) -> Iterator[RenderableType]:
     for each in reasons[:REASONS_SHOWN]:
         weight = f"[{each.strength} {side}, {each.weight:+.1f}, {printable(each.rule_id)}]"
         yield Text.assemble("  - ", printable(each.sentence), "  ", (weight, "dim"))
-        for finding in each.findings[:EVIDENCE_SHOWN]:
-            yield _evidence(finding)
-        if len(each.findings) > EVIDENCE_SHOWN:
-            yield _plain(f"      and {len(each.findings) - EVIDENCE_SHOWN} more", "dim")
+        rows = index.rows(each.findings)
+        for row in rows[:EVIDENCE_SHOWN]:
+            yield _evidence(row)
+        if len(rows) > EVIDENCE_SHOWN:
+            yield _plain(f"      and {len(rows) - EVIDENCE_SHOWN} more", "dim")
     if len(reasons) > REASONS_SHOWN:
         yield _plain(f"  and {len(reasons) - REASONS_SHOWN} more", "dim")
 
 
-def _evidence(finding: Finding) -> RenderableType:
-    where = f"{finding.stream}:{finding.number}" if finding.number else "derived"
-    text = finding.text if len(finding.text) <= LINE_CHARS else finding.text[:LINE_CHARS] + "..."
-    times = f"  ({finding.count} times)" if finding.count > 1 else ""
+def _evidence(row: EvidenceRow) -> RenderableType:
+    where = f"{row.file}:{row.number}" if row.number else "derived"
+    text = row.text if len(row.text) <= LINE_CHARS else row.text[:LINE_CHARS] + "..."
+    times = f"  ({row.count} times)" if row.count > 1 else ""
     return Text.assemble(
-        ("      ", ""), (printable(where), "blue"), "  ", (printable(text.strip()), "reverse"), (times, "dim")
+        "      ", (printable(where), "blue"), "  ", (printable(text.strip()), "reverse"), (times, "dim")
     )
 
 
@@ -127,13 +130,13 @@ def _others(told: VerdictText) -> Iterator[RenderableType]:
             yield _plain(f"  - {text}")
 
 
-def _unrecognised(findings: Sequence[Finding]) -> Iterator[RenderableType]:
+def _unrecognised(findings: Sequence[Finding], index: EvidenceIndex) -> Iterator[RenderableType]:
     odd = sorted((each for each in findings if each.role is Role.UNRECOGNISED), key=lambda each: -each.count)
     if not odd:
         return
     yield _heading(f"Error lines that no rule knows ({sum(each.count for each in odd)})")
-    for finding in odd[:UNRECOGNISED_SHOWN]:
-        yield _evidence(finding)
+    for row in index.rows(odd[:UNRECOGNISED_SHOWN]):
+        yield _evidence(row)
 
 
 def _read(notes: ReadingNotes) -> Iterator[RenderableType]:

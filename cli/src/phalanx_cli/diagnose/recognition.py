@@ -102,6 +102,7 @@ def recognise(text: str, hinted: Source, *, of_rank: bool) -> Recognised:
         return Recognised(kind=InputKind.NVSMI_TABLE, source=Source.NVML)
     for line_pattern, share, kind, source in _LINES:
         if lines and sum(line_pattern.match(line) is not None for line in lines) >= share * len(lines):
+            kind = InputKind.RANK_LOG if of_rank and kind is InputKind.CONSOLE else kind
             return Recognised(kind=kind, source=hinted if source is Source.UNKNOWN else source)
     return Recognised(kind=InputKind.RANK_LOG if of_rank else InputKind.PLAIN, source=hinted)
 

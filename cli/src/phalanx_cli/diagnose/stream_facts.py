@@ -6,14 +6,17 @@ whose clock was set back has none: no time is better than a wrong one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from fault_attribution.finding import Finding
+from phalanx_cli.diagnose.launch_report import ReportBlock
 from phalanx_cli.diagnose.line_facts import LineReader
 from phalanx_cli.diagnose.path_hints import PathHints
 from phalanx_cli.diagnose.reading_notes import Oddity, ReadingNotes
 
+_GPU = re.compile(r"GPU (?P<device>\S{1,64}): ")
 TIME_OF_DAY = "time of day"
 
 
@@ -27,14 +30,22 @@ class StreamFacts:
     _launches: dict[str, str] = field(default_factory=dict)
     """Stream to the launch that its local ranks are of."""
     _offsets: dict[str, int] = field(default_factory=dict)
+    _blocks: dict[str, tuple[ReportBlock, ...]] = field(default_factory=dict)
+    _readings: set[str] = field(default_factory=set)
     _ranked: dict[tuple[object, ...], str] = field(default_factory=dict)
 
     def offsets(self, stream: str) -> None:
         """A stream with times since the beginning of its incident."""
         self._scales[stream] = f"since the beginning of {stream}"
 
-    def stream(self, name: str, reader: LineReader, hints: PathHints) -> None:
-        """A stream that was read line by line."""
+    def readings(self, stream: str) -> None:
+        """A report of nvidia-smi, whose lines were each given the GPU that they are about."""
+        self._readings.add(stream)
+
+    def stream(self, name: str, reader: LineReader, hints: PathHints, blocks: Sequence[ReportBlock] = ()) -> None:
+        """A stream that was read line by line, with the blocks of torchrun's report in it."""
+        if blocks:
+            self._blocks[name] = tuple(blocks)
         if reader.clock_back:
             self._untimed.add(name)
             self.notes.note(Oddity.CLOCK_BACK, name)
@@ -45,6 +56,8 @@ class StreamFacts:
         launch = self.local(name, hints)
         if reader.rank_offset is not None:
             self._offsets.setdefault(launch, reader.rank_offset)
+        elif blocks and len({block.host for block in blocks}) == 1:
+            self._offsets.setdefault(launch, blocks[0].rank - blocks[0].local_rank)
 
     def local(self, name: str, hints: PathHints) -> str:
         """Remember whose local ranks a stream has, and tell a second stream of the same rank."""
@@ -91,11 +104,20 @@ class StreamFacts:
                 node = node or launch.rsplit("/", 1)[-1]
             else:
                 rank = local + self._offsets.get(launch, 0)
+        if rank is None and (block := self._block_of(one)) is not None:
+            rank, node = block.rank, node or block.host
         if at_s is not None and (one.stream in self._untimed or self._scales.get(one.stream, kept_scale) != kept_scale):
             at_s = None
-        if (rank, node, at_s) == (one.rank, one.node, one.at_s):
+        device = one.device
+        if not device and one.stream in self._readings and (gpu := _GPU.match(one.text)) is not None:
+            device = gpu["device"]
+        if (rank, node, at_s, device) == (one.rank, one.node, one.at_s, one.device):
             return one
-        return replace(one, rank=rank, node=node, at_s=at_s)
+        return replace(one, rank=rank, node=node, at_s=at_s, device=device)
+
+    def _block_of(self, one: Finding) -> ReportBlock | None:
+        blocks = self._blocks.get(one.stream, ())
+        return next((block for block in blocks if block.first <= one.number <= block.last), None)
 
 
 def _ending(file: str) -> str:

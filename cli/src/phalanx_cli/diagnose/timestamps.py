@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 ISO = re.compile(
@@ -47,8 +48,14 @@ def _part(found: re.Match[str]) -> str | None:
 
 
 def _stamp(text: str, part: str | None) -> float | None:
+    whole = _whole_s(text)
+    return whole if whole is None or not part else whole + float(f"0.{part}")
+
+
+@lru_cache(maxsize=4_096)
+def _whole_s(text: str) -> float | None:
+    """Many lines have one second."""
     try:
-        whole = datetime.fromisoformat(text).astimezone(UTC).timestamp()
+        return datetime.fromisoformat(text).astimezone(UTC).timestamp()
     except (ValueError, OverflowError):  # 31 February, hour 25: no time
         return None
-    return whole + (float(f"0.{part}") if part else 0.0)

@@ -23,13 +23,12 @@ LIVE_KINDS: dict[str, str] = {
     "hang": "no progress, and the evidence shows no long phase",
     "log_rule": "a log rule of the site held on a rank",
     "repeated_log_rule": "the same log rule as in earlier generations; captures by (step, count)",
-    "stalled_in_data_loader": "a suspect of a hang stands in its data loader",
-    "stalled_in_checkpoint": "a suspect of a hang stands in saving or loading a checkpoint",
-    "stalled_in_evaluation": "a suspect of a hang stands in an evaluation",
-    "stalled_in_collective": "a suspect of a hang stands in a collective",
-    "stalled_in_backward": "a suspect of a hang stands in a backward pass",
-    "stalled_in_device": "a suspect of a hang waits for its device",
-    "stalled_in_other": "a suspect of a hang stands in code of its own",
+    "stack_in_data": "the stack of a rank stands in its data loader while others wait",
+    "stack_in_checkpoint": "the stack of a rank stands in saving or loading a checkpoint",
+    "stack_in_evaluation": "the stack of a rank stands in an evaluation",
+    "stack_in_collective": "the stack of a rank stands in a collective",
+    "stack_in_other": "the stack of a rank stands in code of its own",
+    "missing_rank": "a rank that others wait for, by the stacks of all; captures how=stack",
     # Nodes, devices, the gang.
     "agent_lost": "the agent of a node no longer answers",
     "device_fault": "a device failed under the job; captures origin, family, check, action, reported, driver_action",
@@ -41,4 +40,18 @@ LIVE_KINDS: dict[str, str] = {
     "same_cause_in_other_jobs": "other jobs broke of the same cause at the time; captures jobs, nodes",
     "other_jobs_failed_here": "other jobs broke on the same nodes at the time; captures jobs, nodes",
 }
-"""Beside these, the check of every condition of a node is a kind (docs/kernel-log.md, docs/health.md, docs/nvml.md)."""
+"""Beside these, the check of every condition of a node is a kind: CONDITION_KINDS."""
+
+CONDITION_KINDS: frozenset[str] = frozenset({
+    "clock_skew", "disk_inodes", "disk_readonly", "disk_space", "events_dropped", "fabric_manager", "foreign_*",
+    "fs_error", "gpu_clock_outlier", "gpu_count", "gpu_driver", "gpu_ecc_corrected", "gpu_ecc_uncorrected",
+    "gpu_fabric", "gpu_hw_*", "gpu_inforom", "gpu_init_failed", "gpu_lost", "gpu_memory_temperature", "gpu_mig",
+    "gpu_pcie_*", "gpu_power", "gpu_power_brake", "gpu_processes", "gpu_reset_required", "gpu_retired_pages",
+    "gpu_row_remap_banks", "gpu_row_remap_failure", "gpu_row_remap_pending", "gpu_sram_threshold", "gpu_sw_thermal",
+    "gpu_temperature", "gpu_temperature_outlier", "hung_task", "kmsg_*", "lib_segfault", "link_slow", "mce", "mce_*",
+    "memory_ecc_corrected", "memory_ecc_uncorrected", "memory_pressure", "nic_cable", "nic_count", "nic_errors",
+    "nic_flap", "nic_link", "nic_link_event", "nic_rate", "nmi_unknown", "nvidia_persistenced", "nvlink_*",
+    "nvml_hang", "nvml_version", "oom_kill", "pcie_aer", "pcie_aer_corrected", "process_blocked_host", "soft_lockup",
+    "sxid_*", "xid_*",
+})  # fmt: skip
+"""Checks of the policies of health-ingest (docs/health.md, docs/kernel-log.md, docs/nvml.md, docs/xids.md)."""

@@ -117,11 +117,15 @@ def headline(judgement: Judgement) -> str:
     return f"unknown: {judgement.cause} is likeliest, {_percent(judgement.best.share)} sure"
 
 
-def culprit_words(culprit: Culprit) -> str:
-    """Rank, process, GPU and node, as far as they are known; empty when nobody is blamed."""
+def culprit_words(culprit: Culprit, attribution: Attribution) -> str:
+    """Rank, process, device and node, as far as they are known; empty when nobody is blamed.
+
+    Where a machine is at fault, the process and the rank that it struck are left out.
+    """
+    machine = attribution in (Attribution.HARDWARE, Attribution.DRIVER) and bool(culprit.gpu_uuid or culprit.node_id)
     parts = [
-        f"rank {culprit.rank}" if culprit.rank is not None else "",
-        culprit.process or "",
+        f"rank {culprit.rank}" if culprit.rank is not None and not machine else "",
+        culprit.process or "" if not machine else "",
         f"device {culprit.gpu_uuid}" if culprit.gpu_uuid else "",
         f"node {culprit.node_id}" if culprit.node_id else "",
     ]
@@ -139,7 +143,7 @@ def _summary(judgement: Judgement) -> str:
         return _without_hypothesis(judgement)
     if judgement.attribution is Attribution.UNKNOWN:
         return _undecided(judgement, best)
-    blamed = culprit_words(judgement.culprit)
+    blamed = culprit_words(judgement.culprit, judgement.attribution)
     parts = [
         f"The fault is with {_WHOSE[judgement.attribution]} ({_percent(judgement.confidence)} sure):",
         _sentence(best.rule.meaning),

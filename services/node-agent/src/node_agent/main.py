@@ -22,6 +22,7 @@ from node_agent.adapters.agent_folder import make_log_dir, take_agent_folder
 from node_agent.adapters.announcer import TerminalAnnouncer
 from node_agent.adapters.checkpoint_watch import checkpoint_discovery
 from node_agent.adapters.command_journal import SqliteCommandJournal
+from node_agent.adapters.finding_rules import find_in_output
 from node_agent.adapters.free_port import ReservedPort
 from node_agent.adapters.grace_options import GraceOptions
 from node_agent.adapters.hang_detection import watch_hangs
@@ -44,9 +45,11 @@ from node_agent.application.block_reports import BlockReports
 from node_agent.application.catch_up import CatchUp
 from node_agent.application.dead_man import DeadMan
 from node_agent.application.end_job import JobEnd
+from node_agent.application.every_tap import EveryTap
 from node_agent.application.obey_commands import CommandIntake
 from node_agent.application.observe_exits import ExitObserver
 from node_agent.application.outgoing import Outgoing
+from node_agent.application.output_tap import OutputTap
 from node_agent.application.relay_worker_reports import WorkerReportRelay
 from node_agent.application.report_agent import AgentReporter
 from node_agent.application.report_rank_faults import RankFaultReporter
@@ -135,12 +138,15 @@ async def _attend(options: LaunchOptions, settings: AgentSettings, place: Launch
     stalls = watch_hangs(life, processes, outgoing, faults, relay, clock, announcer, options.detection, stack)
     leave = leave_on_signals(options, life, processes, worker_socket, outgoing, clock, announcer)
     logs = None
+    taps: list[OutputTap] = find_in_output(settings, life, processes, outgoing, clock, announcer, stack)
     if options.log_rules:
         logs = log_watch(options.log_rules, life, outgoing, faults, relay, clock, announcer)
-        processes.on_output(logs.feed)
+        taps.append(logs.feed)
         status.describer.log_states = logs.states
         asyncio.get_running_loop().add_signal_handler(SIGHUP, on_hangup(logs.reload.ask, leave.on_signal))
         logs.run(stack)
+    if taps:
+        processes.on_output(EveryTap(tuple(taps), announcer))
     # Beside the connection: the import of torch takes seconds, and so may a bus that starts as we do.
     preparing = asyncio.create_task(prepare_workers(processes, env, announcer))
     stack.callback(preparing.cancel)

@@ -38,6 +38,17 @@ class AgentSettings(BusSettings):
     ] = 3.0
     """[PHALANX_AGENT_DRAIN] Seconds an agent that leaves waits for the bus to take its last events; those that are left
     stay in its outbox file and are sent by the next agent of this node and job."""
+    read_output: Annotated[bool, Field(validation_alias=AliasChoices("PHALANX_READ_OUTPUT", "read_output"))] = True
+    """[PHALANX_READ_OUTPUT] Read the output of the ranks by the signatures of known errors (docs/findings.md), and tell
+    the judge what they find. It takes some 15 MB of the agent and at most a twentieth of a core; 0 switches it off."""
+    rules: Annotated[str, Field(validation_alias=AliasChoices("PHALANX_RULES", "rules"))] = ""
+    """[PHALANX_RULES] Folders of a site's own rules, separated by colons, over the shipped ones (docs/rules.md). Read
+    again when they change."""
+
+    @property
+    def overlays(self) -> tuple[Path, ...]:
+        """A site's own folders of rules."""
+        return tuple(Path(folder) for folder in self.rules.split(":") if folder)
 
 
 class NvmlUse(StrEnum):

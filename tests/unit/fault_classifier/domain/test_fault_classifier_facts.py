@@ -63,7 +63,8 @@ def test_lines_and_surroundings_are_findings_in_the_same_words() -> None:
 def test_a_place_of_a_stack_is_a_finding_of_its_own() -> None:
     stalled = replace(faulted("hang", 3), place="data_loader")
     by_kind = {each.kind: each for each in facts(Generation(topology_version=1, faulted=(stalled,))).findings}
-    assert by_kind["stalled_in_data_loader"].rank == 3
+    assert by_kind["stack_in_data"].rank == 3
+    assert by_kind["missing_rank"].rank == 3
     assert by_kind["hang"].rank == 3
 
 

@@ -58,6 +58,8 @@ KINDS = [
     ("dmesg -T", "dump.txt", f"[Tue Sep  1 12:00:00 2026] {XID}\n", (1, "", None, Source.KMSG, T)),
     ("dmesg name", "dmesg-node17.txt", f"[    1.000000] booted\n[  2.000000] {XID}\n",
      (2, "node17", None, Source.KMSG, 2.0)),
+    ("dmesg name, turned", "node17-dmesg.txt", f"[    1.000000] booted\n[  2.000000] {XID}\n",
+     (2, "node17", None, Source.KMSG, 2.0)),
     ("/dev/kmsg", "dump", f"6,1,1000000,-;booted\n4,1234,5000000,-;{XID}\n", (2, "", None, Source.KMSG, 5.0)),
     ("journal short", "j.txt", f"Sep 01 12:00:00 n9 kernel: {XID}\n", (1, "n9", None, Source.KMSG, T)),
     ("journal short-iso", "j", f"2026-09-01T12:00:00+0000 n9 kernel: {XID}\n", (1, "n9", None, Source.KMSG, T)),
@@ -141,6 +143,15 @@ def test_a_line_with_both_ranks_tells_the_others(tmp_path: Path) -> None:
         write(tmp_path / f"logs/{node}.log", f"[default1]:[rank{first + 1}]: {BOOM} a\n[default5]:{BOOM} b\n")
     found, _ = rig_findings(tmp_path, tmp_path / "logs")
     assert {(each.node, each.rank) for each in found} == {("n1", 1), ("n1", 5), ("n2", 9), ("n2", 13)}
+
+
+def test_the_closing_report_of_torchrun_tells_whose_lines_they_are(tmp_path: Path) -> None:
+    report = (
+        f"Failures:\n[0]:\n  time      : 2026-09-01_12:00:00\n  host      : n17\n  rank      : 11 (local_rank: 3)\n"
+        f"  exitcode  : 1 (pid: 7)\n  traceback : Traceback\n    {BOOM}\n------------\n{BOOM} elsewhere\n"
+    )
+    found, _ = rig_findings(tmp_path, write(tmp_path / "console.log", report))
+    assert [(each.number, each.node, each.rank) for each in found] == [(8, "n17", 11), (10, "", None)]
 
 
 def test_the_copies_in_an_evidence_folder_of_phalanx_are_left_out(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from fault_attribution.derive.collectives import collectives
 from fault_attribution.derive.exits import exits
 from fault_attribution.derive.gpu_compare import gpu_compare
 from fault_attribution.derive.gpu_history import gpu_history
@@ -15,9 +16,13 @@ from fault_attribution.derive.gpu_readings import gpu_readings
 from fault_attribution.derive.host_capacity import capacity
 from fault_attribution.derive.host_outage import outages
 from fault_attribution.derive.host_sharing import sharing
+from fault_attribution.derive.progress import progress
+from fault_attribution.derive.rank_story import rank_story
+from fault_attribution.derive.transports import transports
 from fault_attribution.derive.user_gpu_memory import gpu_memory
 from fault_attribution.derive.user_job import job_facts
 from fault_attribution.derive.user_same_code import same_code
+from fault_attribution.derive.victims import victims
 from fault_attribution.finding import Finding
 
 Derivation = Callable[[Sequence[Finding]], Iterator[Finding]]
@@ -33,6 +38,11 @@ DERIVATIONS: tuple[Derivation, ...] = (
     gpu_memory,
     job_facts,
     same_code,
+    progress,
+    collectives,
+    rank_story,
+    victims,
+    transports,
 )
 """In order: a later one may read what an earlier one found."""
 

@@ -64,6 +64,20 @@ def load_rules(overlays: Sequence[Path] = (), *, shipped: Path | None = None) ->
     return RuleSet(signatures=tuple(signatures.values()), causes=CauseBook.of(tuple(causes.values()), priors or ()))
 
 
+def load_signatures(overlays: Sequence[Path] = ()) -> tuple[Signature, ...]:
+    """The signatures alone, for whoever reads lines and judges nothing.
+
+    Raises:
+        PolicyRefused: with file, line and reason.
+    """
+    signatures: dict[str, Signature] = {}
+    for folder in (shipped_folder(), *overlays):
+        if not folder.is_dir():
+            raise PolicyRefused(f"{folder}: is no folder of rules")
+        _merge(signatures, folder / "signatures", read_signatures, lambda one: one.signature_id)
+    return tuple(signatures.values())
+
+
 def _merge(
     known: dict[str, _Rule],
     folder: Path,

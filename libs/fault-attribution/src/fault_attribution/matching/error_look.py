@@ -54,7 +54,7 @@ _COUNTED_NOTHING = span_finder(
     compile_pattern(
         r"(?i)\b(?:0|no|zero|without) +(?:\w+ +)?(?:failed|failures?|errors?|exceptions?)\b"
         r"|\b(?:failed|failures?|errors?|fatal|critical|exceptions?)[\"']?\s*[=:]"
-        r"\s*(?:0+(?:\.0+)?\b|none|false|null|\[\]|off)"
+        r"\s*(?:0+(?:\.0+)?\b|none|false|null|no\b|n/a|\[\]|off)"
         r"|\berror[_ ]?(?:rate|count|handler|correction|bars?)\b"
         r"|ignor(?:e|ing) (?:the )?(?:failure|errors?|exceptions?)\b",
         captures=False,

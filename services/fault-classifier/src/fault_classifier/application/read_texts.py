@@ -40,6 +40,8 @@ class TextReader:
             lines.append(f"{worker.error.type}: {worker.error.message}")
         found: dict[tuple[str, str], LogRow] = {}
         for number, text in enumerate(lines):
+            if number and 'File "' in lines[number - 1] and '", line ' in lines[number - 1]:
+                continue  # source that a traceback quotes: it says what would be raised, not that it was
             for row in self._row(exit_, text[:LINE_CHARS_MAX], ORDINAL_BASE + number):
                 found.setdefault((row.signature_id, row.kind), row)
         return tuple(found.values())

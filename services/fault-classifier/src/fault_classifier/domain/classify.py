@@ -14,7 +14,6 @@ from datetime import datetime, timedelta
 from fault_attribution.cause_rule import CauseBook
 from fault_attribution.derive import complete
 from fault_attribution.judge import judge
-from fault_attribution.judgement import Judgement
 from fault_classifier.domain.event import (
     Event,
     GangBegun,
@@ -31,7 +30,7 @@ from fault_classifier.domain.fact_policy import FactPolicy
 from fault_classifier.domain.facts import facts_of
 from fault_classifier.domain.intake import add, add_log_rows, add_surroundings, compact
 from fault_classifier.domain.novelty import is_news, kinds_of
-from fault_classifier.domain.verdict import Said, contradicts, write_verdict
+from fault_classifier.domain.verdict import Said, blamed_device, contradicts, write_verdict
 from fault_contracts.faults import Action, Attribution, FaultClassified
 from fault_contracts.payload import Reason
 
@@ -39,8 +38,6 @@ REVISIONS_MAX = 4
 """A verdict that changes more often than this helps nobody; the rest is kept as evidence."""
 WHOLE_GENERATIONS = 2
 """Late evidence is about the newest generation or the one before."""
-DECISIVE_SCORE = 6.5
-"""Weight of a device's own word with nothing against it (rules/causes/live.yaml)."""
 DECISIVE_CONFIDENCE = 0.9
 _CHEAP = frozenset({Action.RESTART_PROCESS, Action.RESTART_JOB, Action.WAIT_OR_IGNORE})
 """What later evidence can correct: nobody's job is ended and no node is given up."""
@@ -92,6 +89,8 @@ def step(job: JobEvidence, event: Event, *, now: datetime, policy: JudgePolicy, 
             if old.incident_id == incident_id:
                 return _same(job, "known", f"incident {incident_id} was taken in before")
             known = replace(old, incident_id=incident_id)
+            if old.verdict is not None:
+                return _same(_kept(job, known, now), "incident", f"incident {incident_id} has its verdict already")
             return _judge(job, _waiting(known, now, policy), now, policy, book)
         case IncidentOver(topology_version=version):
             return _close(job, version, now)
@@ -176,16 +175,17 @@ def _is_final(generation: Generation, said: Said, *, stands: bool, now: datetime
     judgement = said.judgement
     quiet = generation.quiet_at is not None and now >= generation.quiet_at
     if stands:
-        return quiet or said.action in _CHEAP or _is_decisive(judgement)
+        return quiet or said.action in _CHEAP or _is_decisive(said, generation)
     # Only victims so far: a cause is known when a line tells it; else the loss of a node may still be told.
     return quiet and judgement.attribution is not Attribution.UNKNOWN
 
 
-def _is_decisive(judgement: Judgement) -> bool:
-    best = judgement.best
-    if best is None or judgement.attribution not in (Attribution.HARDWARE, Attribution.DRIVER):
+def _is_decisive(said: Said, generation: Generation) -> bool:
+    """A device's own word with nothing of weight against it: the driver reported a code, or said what it wants."""
+    device = blamed_device(said.judgement, said.facts, generation)
+    if device is None or said.judgement.confidence < DECISIVE_CONFIDENCE:
         return False
-    return best.score >= DECISIVE_SCORE and judgement.confidence >= DECISIVE_CONFIDENCE
+    return device.xid is not None or device.sxid is not None or bool(device.driver_action)
 
 
 def _expire(job: JobEvidence, now: datetime, policy: JudgePolicy, book: CauseBook) -> Step:

@@ -72,7 +72,7 @@ def device_facts(fault: DeviceFault) -> Iterator[Finding]:
     sentence = f"{fault.named} on {fault.node_id} failed: {fault.sentence}{wish}"
     yield _finding(fault, "device_fault", sentence, captures, role=Role.CAUSE)
     codes = {} if fault.xid is None else {"code": str(fault.xid)}
-    yield _finding(fault, fault.check, fault.sentence, codes, role=Role.SYMPTOM)
+    yield _finding(fault, fault.check, f"{fault.sentence}{wish}", codes, role=Role.SYMPTOM)
 
 
 def _finding(fault: DeviceFault, kind: str, sentence: str, captures: dict[str, str], *, role: Role) -> Finding:

@@ -15,15 +15,27 @@ from fault_classifier.domain.recurrence import earlier_same_log_rule, faults_wit
 from fault_contracts.health import RankCheck
 
 RANKS_SHOWN_MAX = 8
+PLACES = {
+    "data_loader": "stack_in_data",
+    "checkpoint": "stack_in_checkpoint",
+    "evaluation": "stack_in_evaluation",
+    "collective": "stack_in_collective",
+}
+"""Places of stacks, as agents name them (rank_faults.StalledRank.place), in the words of signatures."""
 
 
 def live_facts(faulted: Faulted, job: JobEvidence, topology_version: int, policy: FactPolicy) -> Iterator[Finding]:
     """What this fault means, and where its suspects stand."""
-    kind, sentence, captures, because = _told(faulted, job, topology_version, policy)
-    yield _finding(faulted, kind, sentence, captures, because=because)
+    check, sentence, captures, because = _told(faulted, job, topology_version, policy)
+    yield _finding(faulted, check, sentence, captures, because=because)
     if faulted.place and faulted.ranks:
+        # In the words that logs are read into: it is the one that did not come, and there it stood.
         captures = {"place": faulted.place, "check": faulted.check}
-        yield _finding(faulted, f"stalled_in_{faulted.place}", faulted.sentence, captures, role=Role.SYMPTOM)
+        yield _finding(
+            faulted, PLACES.get(faulted.place, "stack_in_other"), faulted.sentence, captures, role=Role.CONTEXT
+        )
+        if faulted.place != "collective":
+            yield _finding(faulted, "missing_rank", faulted.sentence, {"how": "stack"}, role=Role.CONTEXT)
 
 
 def _told(

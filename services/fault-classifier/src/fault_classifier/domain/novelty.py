@@ -10,11 +10,13 @@ from fault_classifier.domain.evidence import Exit, Generation
 from fault_classifier.domain.victim import victim_reason
 
 KINDS_MAX = 256
+_WEIGHTY = frozenset({"cause", "symptom"})
+"""Roles of lines that can turn a verdict by themselves. What victims and settings tell only shades it."""
 
 
 def kinds_of(generation: Generation) -> tuple[str, ...]:
     """The kinds of facts in a generation, as far as a verdict can turn on them."""
-    found: set[str] = {f"row {row.kind}" for row in generation.rows}
+    found: set[str] = {f"row {row.kind}" for row in generation.rows if row.role in _WEIGHTY}
     found |= {f"around {each.kind} {each.node_id}" for each in generation.surroundings}
     found |= {"victim" for each in generation.exits if victim_reason(each) is not None}
     return tuple(sorted(found))[:KINDS_MAX]
@@ -24,8 +26,12 @@ def is_news(old: Generation, grown: Generation) -> bool:
     """Whether `grown` holds what the verdict on `old` could not weigh."""
     if (old.lost, old.faulted, old.devices, old.notes) != (grown.lost, grown.faulted, grown.devices, grown.notes):
         return True
-    if grown.exits != old.exits and any(victim_reason(each) is None for each in _new_exits(old, grown)):
+    if grown.exits and not old.exits:
         return True
+    if grown.exits is not old.exits and any(victim_reason(each) is None for each in _new_exits(old, grown)):
+        return True
+    if grown.rows is old.rows and grown.surroundings is old.surroundings:
+        return False  # a victim, or a count
     return not set(kinds_of(grown)) <= set(old.judged)
 
 

@@ -6,13 +6,13 @@ tried once more. That costs minutes; a job that was ended for a passing error co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from fault_attribution.finding import Finding
 from fault_attribution.judgement import Hypothesis, Judgement, Support
 from fault_attribution.verdict_text import SENTENCE_CHARS_MAX, verdict_text
-from fault_classifier.domain.evidence import Exit, Faulted, Generation, JobEvidence, Piece
+from fault_classifier.domain.evidence import DeviceFault, Exit, Faulted, Generation, JobEvidence, Piece
 from fault_classifier.domain.facts import Facts
 from fault_contracts.faults import Action, Alternative, Attribution, Culprit, FaultClassified
 from fault_contracts.ids import derived_id
@@ -23,6 +23,7 @@ ALTERNATIVES_MAX = 2
 DECIDE_MAX = 4
 EVIDENCE_MAX = 64
 ADVICE_CHARS_MAX = 7_000
+_MACHINES = frozenset({Attribution.HARDWARE, Attribution.DRIVER, Attribution.PLATFORM})
 PROVEN_KINDS = frozenset({"repeated_exception", "repeated_log_rule", "startup_exception", "oom_kill"})
 """Findings that say themselves whether a retry can help: they have counted, or nothing had begun."""
 
@@ -32,7 +33,7 @@ class Said:
     """What is to be said of a generation.
 
     Attributes:
-        action: the judgement's, or one retry instead of the end.
+        action: the judgement's, a failed device's own, or one retry instead of the end.
         one_retry: why it is tried once more; empty when it is not.
         sentence: the strongest reason.
     """
@@ -50,7 +51,7 @@ class Said:
         one_retry = _one_retry(judgement, generation, job)
         return cls(
             judgement=judgement,
-            action=Action.RESTART_PROCESS if one_retry else judgement.action,
+            action=Action.RESTART_PROCESS if one_retry else _action(judgement, facts, generation),
             one_retry=one_retry,
             sentence=best.support[0].sentence if best is not None else "no rule recognises what was reported",
             facts=facts,
@@ -105,6 +106,21 @@ def contradicts(verdict: FaultClassified, said: Said) -> bool:
     )
 
 
+def blamed_device(judgement: Judgement, facts: Facts, generation: Generation) -> DeviceFault | None:
+    """The failed device that a verdict on a machine rests on."""
+    best = judgement.best
+    if best is None or judgement.attribution not in _MACHINES:
+        return None
+    rests_on = set(evidence_of((best.anchor,), facts))
+    return next((each for each in generation.devices if each.evidence_id in rests_on), None)
+
+
+def _action(judgement: Judgement, facts: Facts, generation: Generation) -> Action:
+    """What the driver wants, else what the policy of the device's check says: they know its history."""
+    device = blamed_device(judgement, facts, generation)
+    return judgement.action if device is None else device.action
+
+
 def _one_retry(judgement: Judgement, generation: Generation, job: JobEvidence) -> str:
     best = judgement.best
     if judgement.action is not Action.DONT_RETRY_NOTIFY_USER or judgement.attribution is not Attribution.USER:
@@ -112,6 +128,8 @@ def _one_retry(judgement: Judgement, generation: Generation, job: JobEvidence) -
     if best is None or best.anchor.kind in PROVEN_KINDS:
         return ""
     ends: tuple[Exit | Faulted, ...] = (*generation.exits, *generation.faulted)
+    if not ends and not generation.lost:
+        return f"no rank has failed of {judgement.cause}"
     steps = [each.step for each in ends if each.step is not None]
     if not steps:
         return ""  # Nothing is known to have worked: the same start comes to the same end.
@@ -146,7 +164,7 @@ def _reasons(said: Said, generation: Generation, rule_id: str) -> tuple[Reason, 
     if said.one_retry:
         reasons.append(Reason(rule_id="classify.one_retry", sentence=said.one_retry))
     reasons += [
-        Reason(rule_id=rule_id, sentence=twin.text[:2_048], evidence_ids=_evidence((twin,), said.facts))
+        Reason(rule_id=rule_id, sentence=twin.text[:2_048], evidence_ids=evidence_of((twin,), said.facts))
         for twin in _twins(best, said.facts)
     ]
     victims = [each for each in said.facts.victims if each.evidence_id not in best.anchor.because]
@@ -194,13 +212,13 @@ def _rivals(said: Said) -> list[Hypothesis]:
     best = judgement.best
     if best is None:
         return []
-    known = set(_evidence((best.anchor,), said.facts))
+    known = set(evidence_of((best.anchor,), said.facts))
     return [
         each
         for each in judgement.hypotheses
         if each is best
         or each.rule.attribution is not Attribution.UNKNOWN
-        or not set(_evidence((each.anchor,), said.facts)) <= known
+        or not set(evidence_of((each.anchor,), said.facts)) <= known
     ]
 
 
@@ -223,12 +241,12 @@ def _reason(support: Support, facts: Facts) -> Reason:
     return Reason(
         rule_id=support.rule_id,
         sentence=support.sentence[:SENTENCE_CHARS_MAX],
-        evidence_ids=_evidence(support.findings, facts),
+        evidence_ids=evidence_of(support.findings, facts),
         weight=support.score,
     )
 
 
-def _evidence(findings: tuple[Finding, ...], facts: Facts) -> tuple[str, ...]:
+def evidence_of(findings: tuple[Finding, ...], facts: Facts) -> tuple[str, ...]:
     """What findings rest on at last: conditions, reports, lines; a derived one rests on others."""
     ids: dict[str, None] = {}
     left, seen = list(findings), set()
@@ -245,7 +263,7 @@ def _evidence(findings: tuple[Finding, ...], facts: Facts) -> tuple[str, ...]:
 
 
 def _summary(said: Said, generation: Generation, job_id: str) -> str:
-    text = verdict_text(said.judgement).summary[:ADVICE_CHARS_MAX]
+    text = verdict_text(replace(said.judgement, action=said.action)).summary[:ADVICE_CHARS_MAX]
     parts = [f"Job {job_id}, generation {generation.topology_version}: {text}"]
     victims = len(said.facts.victims) + generation.exits_dropped
     if victims:

@@ -61,6 +61,8 @@ class Suspected:
 
     rank: Rank
     evidence: str = ""
+    place: str = ""
+    """Where its stack stands, where that was looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +172,7 @@ class RankFaultReporter:
                 local_rank=handle.local_rank,
                 pid=handle.pid,
                 evidence=suspect.evidence[:_EXCERPT_MAX],
+                place=suspect.place,
             )
             for suspect in living
             for handle in (handles[suspect.rank],)

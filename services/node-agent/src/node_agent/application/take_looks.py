@@ -93,6 +93,11 @@ class LookTaker:
         share = "unknown" if seen.cpu_share is None else f"{seen.cpu_share:.0%}"
         return f"{seen.whereabouts}: {place}; process state {seen.state} for {seen.state_age_s:.1f} s, CPU {share}"
 
+    def place(self, rank: Rank) -> str:
+        """Where the stack of a rank stands; empty when no dump came."""
+        seen = self._evidence.get(rank)
+        return "" if seen is None or seen.stack is None else seen.stack.place.value
+
 
 def _row(rank: Rank, seen: RankEvidence) -> dict[str, object]:
     stack = seen.stack

@@ -215,7 +215,8 @@ class HangWatch:
                 check=_CHECKS.get(verdict.rule_id, RankCheck.HANG),
                 rule_id=verdict.rule_id,
                 suspects=tuple(
-                    Suspected(rank=rank, evidence=self._looks.describe(rank)) for rank in self._own(verdict)
+                    Suspected(rank=rank, evidence=self._looks.describe(rank), place=self._looks.place(rank))
+                    for rank in self._own(verdict)
                 ),
                 reason=verdict.sentence,
                 silent_s=self._view().age_s,
