@@ -47,9 +47,8 @@ def sweep(first: int, count: int, jobs: int) -> int:
             found += broken
             done += len(chunk)
             if done % 1_000 < CHUNK:
-                print(
-                    f"{done} of {count} seeds, {len(found)} broken, {time.perf_counter() - began_s:.0f} s", flush=True
-                )
+                spent_s = time.perf_counter() - began_s
+                print(f"{done} of {count} seeds, {len(found)} broken, {spent_s:.0f} s", flush=True)
     took_s = time.perf_counter() - began_s
     print(f"{count} seeds from {first} on in {took_s:.0f} s ({jobs} processes): {len(found)} broke a promise")
     for seed, said in found[:SHOWN_MAX]:

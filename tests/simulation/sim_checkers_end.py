@@ -47,7 +47,9 @@ def unrest(world: World, job: str) -> str:
         case Phase.ENDED:
             return f"{agents[0].node_id} is still there" if agents else ""
         case Phase.FORMING:
-            return "enough agents are there, and it does not form" if len(agents) >= gang.spec.nnodes else ""
+            # A node that is held back is there and does not count.
+            fit = [agent for agent in agents if gang.is_present(agent.node_id)]
+            return "enough agents are there, and it does not form" if len(fit) >= gang.spec.nnodes else ""
         case Phase.STARTING | Phase.STOPPING | Phase.DECIDING | Phase.WAITING:
             return f"it is {gang.phase}"
 

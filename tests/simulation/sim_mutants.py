@@ -14,9 +14,7 @@ from recovery_planner.application.publish_effects import EffectPublisher
 from recovery_planner.domain import (
     checkpoint_history,
     culprit,
-    gang_stop,
     membership,
-    node_faults,
     plan,
 )
 from recovery_planner.domain.budget import Budget
@@ -142,11 +140,6 @@ MUTANTS: tuple[Mutant, ...] = (
         patches=lambda: [patch.object(Gang, "awaited", property(lambda _gang: ()))],
     ),
     Mutant(
-        name="late agents are waited for without a limit",
-        breaks=("incident_ends",),
-        patches=lambda: [patch.object(gang_stop, "stop_limit_s", lambda _draft: 1e6)],
-    ),
-    Mutant(
         name="a user's fault costs a node",
         breaks=("user_fault",),
         patches=lambda: [patch.object(culprit, "blamed_node", _whoever_is_named)],
@@ -155,16 +148,6 @@ MUTANTS: tuple[Mutant, ...] = (
         name="message ids from a counter",
         breaks=("record_first", "journal"),
         patches=lambda: [patch.object(EffectPublisher, "_envelope", _anonymous)],
-    ),
-    Mutant(
-        name="a listed device is not held back",
-        breaks=("listed_device",),
-        patches=lambda: [
-            patch.object(plan, "hold_back_all", lambda _draft: None),
-            patch.object(node_faults, "hold_back", lambda _draft, _member: None),
-            patch("recovery_planner.domain.node_fitness.hold_back", lambda _draft, _member: None),
-            patch.object(culprit, "blamed_node", lambda _verdict: ""),
-        ],
     ),
     Mutant(
         name="the old life's ranks are taken for alive",

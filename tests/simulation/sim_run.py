@@ -7,6 +7,7 @@ import gc
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from zlib import crc32
 
 import sim_faults
 import structlog
@@ -19,7 +20,7 @@ from recovery_planner.domain.gang import Gang
 from recovery_planner.domain.member import Standing
 from service_kit.testing.memory_broker import Trouble
 from service_kit.testing.process_life import StoreTrouble
-from service_kit.testing.virtual_clock import run_virtual
+from service_kit.testing.virtual_clock import Deadlock, run_virtual
 
 REST_S_MAX = 400.0
 """Until everything must be over: a wait for capacity, two starts that fail by their deadline, redeliveries of 30 s."""
@@ -83,7 +84,7 @@ async def _simulate(scenario: Scenario, trace: Callable[[str], None] | None, res
     finally:
         await world.close()
     stored = [r for records in world.broker.streams.values() for r in records]
-    digest = hash(tuple((r.subject, r.sequence, round(r.stored_s, 6)) for r in stored))
+    digest = crc32(repr([(r.subject, r.sequence, round(r.stored_s, 6)) for r in stored]).encode())
     return Result(violations=tuple(found), took_s=world.clock.monotonic_s(), messages=len(stored), digest=digest)
 
 
