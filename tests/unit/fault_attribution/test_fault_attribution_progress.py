@@ -18,7 +18,8 @@ def found(
 
 
 def step(number: int, **rest: object) -> Finding:
-    return found("step_done", role=Role.PROGRESS, number=number, step=str(number), **rest)  # type: ignore[arg-type]
+    told = {"step": str(number), **rest}
+    return found("step_done", role=Role.PROGRESS, number=number, **told)  # type: ignore[arg-type]
 
 
 def trouble(number: int, **rest: object) -> Finding:
@@ -77,6 +78,13 @@ def test_steps_that_become_slower_and_recover() -> None:
 def test_the_slow_node_is_named() -> None:
     rows = [step(1, node=node, step_time_s=took) for node, took in (("n1", "1.0"), ("n2", "1.6"), ("n3", "1.1"))]
     assert [each.node for each in progress(rows) if each.kind == "slow_on_one_node"] == ["n2"]
+
+
+def test_steps_that_jump_up_and_down_are_of_several_jobs_and_tell_nothing() -> None:
+    mixed = [step(number, step=str(value)) for number, value in enumerate((110, 320, 150, 240, 200), start=2)]
+    assert "work_went_on" not in kinds(trouble(1), *mixed)
+    once = [step(number, step=str(value)) for number, value in enumerate((110, 320, 240, 350, 400), start=2)]
+    assert "work_went_on" in kinds(trouble(1), *once), "clocks that differ may turn two lines round"
 
 
 def test_epochs_that_took_long_and_were_fast_again_are_counted() -> None:

@@ -37,6 +37,8 @@ settings or rest."""
 THROTTLES = frozenset(kind for _, kind, _ in CLOCK_BITS)
 LASTS_S = 120.0
 """Offsets of an incident are good to about half a minute; what is seen two minutes apart was no moment's peak."""
+ECC_FEW_MIN = 10
+"""Corrected errors of which nobody asks anything: most boards have some."""
 ECC_STORM_MIN = 1_000_000
 """Corrected errors since a reset. Azure's node checks take 20 million as their limit; a healthy GPU has hundreds."""
 ECC_STORM_GROWTH_MIN = 10_000
@@ -134,6 +136,8 @@ def _counter_kind(name: str, highest: float, growth: float) -> tuple[str, Role, 
     if name == "ecc_corrected":
         if highest >= ECC_STORM_MIN or growth >= ECC_STORM_GROWTH_MIN:
             return "gpu_ecc_storm", Role.CAUSE, "{highest:.0f} corrected memory errors, {growth:.0f} of them new"
+        if highest < ECC_FEW_MIN:
+            return None
         return "gpu_ecc_corrected", Role.CONTEXT, "{highest:.0f} corrected memory errors"
     if name == "pcie_replays":
         many = growth >= REPLAYS_GROWTH_MIN

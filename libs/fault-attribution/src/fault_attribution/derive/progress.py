@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from statistics import median
 
 from fault_attribution.derive.collectives import world_size
@@ -26,6 +27,8 @@ HOUR_S = 3_600.0
 MANY_STEPS = 1_000
 LARGE_RANKS = 256
 SMALL_RANKS = 8
+DOWN_MIN = 8
+"""Of so many following steps at most one may be lower than the one before; a shuffled series has every other one."""
 SLOWER = 1.5
 """Ratio of step times that is more than noise of evaluation, logging and checkpoints."""
 UNEVEN = 1.25
@@ -45,7 +48,7 @@ def progress(findings: Sequence[Finding]) -> Iterator[Finding]:
     """Derive all of the above."""
     # A stable order: what is derived must not depend on how streams interleave.
     findings = sorted(findings, key=lambda each: each.place)
-    done = [each for each in findings if each.kind in DONE]
+    done = list(_steady([each for each in findings if each.kind in DONE]))
     failed = [each for each in findings if each.kind == "exit_failed" or each.kind in FATAL]
     finished = [each for each in findings if each.kind in ("training_finished", "ended_well")]
     trouble = [each for each in findings if each.role in _TROUBLE and not each.rule_id.startswith("derive.")]
@@ -63,6 +66,27 @@ def progress(findings: Sequence[Finding]) -> Iterator[Finding]:
         yield _whole("never_trained", workers[:1], "no step, epoch or checkpoint is seen")
     yield from _size(findings, done)
     yield from _speed(done)
+
+
+def _steady(done: Sequence[Finding]) -> Iterator[Finding]:
+    """Progress that belongs together: the steps of a series go up, and down again only where an epoch begins anew.
+
+    Where they go up and down at random, lines of several jobs were mixed, and nothing follows from their order.
+    """
+    series: dict[tuple[str, str, str, int | None, str], list[Finding]] = {}
+    for each in done:
+        series.setdefault((each.stream, str(each.source), each.node, each.rank, each.rule_id), []).append(each)
+    for found in series.values():
+        found.sort(key=lambda each: each.number)
+        steps = [number for each in found if (number := _place_in_run(each)) is not None]
+        down = sum(1 for before, after in pairwise(steps) if after < before)
+        if down < 2 or DOWN_MIN * down < len(steps):
+            yield from found
+
+
+def _place_in_run(finding: Finding) -> float | None:
+    step = finding.number_of("step")
+    return finding.number_of("epoch") if step is None else step
 
 
 def _harms(finding: Finding) -> bool:
