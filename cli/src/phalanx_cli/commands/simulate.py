@@ -18,7 +18,7 @@ from phalanx_cli.simulate.engine import Cluster
 from phalanx_cli.simulate.faults import LightShares
 from phalanx_cli.simulate.hbd_trace import MACHINES, Recording, TraceRefused, read_recording
 from phalanx_cli.simulate.outcome import summary
-from phalanx_cli.simulate.rates import PER_1000_NODE_DAYS, VARIATION
+from phalanx_cli.simulate.rates import PER_1000_NODE_DAYS
 from phalanx_cli.simulate.returning import hand_over
 from phalanx_cli.simulate.study import SEEDS_MAX, Study, described, play, with_gate, with_silent
 from phalanx_cli.simulate.table import by_cause, compared, gates
@@ -97,7 +97,6 @@ def simulate(
             first_seed=seed,
             shares=LightShares().scaled(light),
             per_1000_node_days=_rate(rates),
-            variation=VARIATION,
             recording=recording,
             shortest_first=shortest,
         )

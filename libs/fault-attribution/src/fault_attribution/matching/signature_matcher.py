@@ -16,11 +16,12 @@ from fault_attribution.matching.pattern import (
     valid_utf8,
 )
 from fault_attribution.matching.pattern_syntax import Literals, in_re2_syntax, required_literals
-from fault_attribution.matching.prefilter import LineSpan, Prefilter
+from fault_attribution.matching.prefilter import LineSpan
+from fault_attribution.matching.stream_pass import StreamPasses
 from fault_attribution.signature import RuleState, Signature
 
-THINNER_MAX = 16
-"""Prefilters kept for streams in which some signatures are sampled; each takes some MB and 50 ms to build."""
+LEARN_LINES = 2_000
+"""Between two looks at which patterns are hot in small blocks."""
 
 
 class SignatureRefused(ValueError):
@@ -38,8 +39,11 @@ class SignatureMatcher:
         self._own_bits = (1 << len(used)) - 1
         self._literals = [required_literals(in_re2_syntax(each.pattern)) for each in used]
         self._literals += [LITERALS, required_literals(FRAME.pattern)]
-        self._prefilter = Prefilter(self._literals)
-        self._thinner: dict[int, Prefilter] = {}
+        self.passes = StreamPasses([each.signature.pattern for each in self._compiled], self._literals)
+        self._prefilter = self.passes.all
+        self._numbers = {each.signature.signature_id: each.number for each in self._compiled}
+        self._tried: dict[int, int] = {}
+        self._tried_lines = 0
         self._masks = {source: self._mask_of(source) for source in Source}
 
     def findings(self, line: EvidenceLine) -> list[Finding]:
@@ -52,11 +56,20 @@ class SignatureMatcher:
         ]
 
     def lines(self, data: bytes) -> Iterator[LineSpan]:
-        """Of a block of whole lines: those that may concern a signature, with the bits of the signatures."""
-        return self._prefilter.lines(data)
+        """Of a block of whole lines: those that may concern a signature, with the bits of the signatures.
+
+        For readers of many small blocks; a StreamScan does more with large ones.
+        """
+        for span in self.passes.best(0).lines(data):
+            self._tried[span[2]] = self._tried.get(span[2], 0) + 1
+            yield span
+        self._tried_lines += data.count(b"\n")
+        if self._tried_lines >= LEARN_LINES:
+            self.passes.learn(self._tried, self._tried_lines)
+            self._tried, self._tried_lines = {}, 0
 
     def bits(self, line: bytes) -> int:
-        """The same of a single line."""
+        """Of a single line: the bits of the signatures that may match."""
         return next((bits for _, _, bits in self._prefilter.lines(line)), 0)
 
     def compiled(self, number: int) -> CompiledSignature:
@@ -66,17 +79,6 @@ class SignatureMatcher:
     def literals(self, number: int) -> Literals | None:
         """The fixed text of a signature; None where there is none."""
         return self._literals[number]
-
-    def prefilter_without(self, bits: int) -> Prefilter | None:
-        """A pass that leaves some signatures out; None when too many such were asked for, or it would gain nothing."""
-        known = self._thinner.get(bits)
-        if known is None:
-            if len(self._thinner) >= THINNER_MAX or self._prefilter.takes_every_line:
-                return None
-            left_out = Literals(texts=frozenset())
-            known = Prefilter([left_out if bits >> n & 1 else each for n, each in enumerate(self._literals)])
-            self._thinner[bits] = known
-        return known
 
     def hits(self, line: bytes, bits: int, source: Source) -> list[Hit]:
         """Which of the signatures behind bits match a line, without those that another one overrides.
@@ -100,6 +102,18 @@ class SignatureMatcher:
         if beaten:
             return [hit for hit in found if not beaten >> hit.compiled.number & 1]
         return found
+
+    def says(self, signature_id: str, line: EvidenceLine) -> Finding | None:
+        """What one signature says of a line, whatever its sources are and whichever others override it."""
+        number = self._numbers.get(signature_id)
+        text = bytes_of(line)
+        if number is None or not self.bits(text) >> number & 1:
+            return None
+        compiled = self._compiled[number]
+        spans = compiled.run(text, 0)
+        return (
+            None if spans is None else to_finding(Hit(compiled, spans), text, facts_of(line), line.stream, line.number)
+        )
 
     def unrecognised(self, line: bytes, bits: int) -> Hit | None:
         """The line as one that looks like an error; for lines without hits."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fault_attribution.cause_rule import CauseBook
+from fault_attribution.loading.folder_look import look_at
 from fault_attribution.loading.rule_files import RuleSet, load_rules
 from fault_attribution.matching.signature_matcher import SignatureMatcher, SignatureRefused
 from service_kit.logging import get_logger
@@ -23,7 +24,7 @@ class RuleBook:
     def __init__(self, overlays: tuple[Path, ...], rules: RuleSet) -> None:
         self._overlays = overlays
         self._use(rules)
-        self._seen = self._look()
+        self._seen = look_at(self._overlays)
 
     @property
     def causes(self) -> CauseBook:
@@ -43,7 +44,7 @@ class RuleBook:
 
     def reload(self) -> bool:
         """Take up what changed; says whether other rules are in force now."""
-        seen = self._look()
+        seen = look_at(self._overlays)
         if seen == self._seen:
             return False
         self._seen = seen
@@ -58,14 +59,3 @@ class RuleBook:
     def _use(self, rules: RuleSet) -> None:
         self._matcher = SignatureMatcher(rules.signatures)
         self._rules = rules
-
-    def _look(self) -> tuple[tuple[str, int, int], ...]:
-        found = []
-        for folder in self._overlays:
-            for path in sorted(folder.glob("**/*.yaml")):
-                try:
-                    stat = path.stat()
-                except OSError:
-                    continue  # It is gone between listing and look; the next look tells.
-                found.append((str(path), stat.st_mtime_ns, stat.st_size))
-        return tuple(found)

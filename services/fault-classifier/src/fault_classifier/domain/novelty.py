@@ -26,6 +26,8 @@ def is_news(old: Generation, grown: Generation) -> bool:
     """Whether `grown` holds what the verdict on `old` could not weigh."""
     if (old.lost, old.faulted, old.devices, old.notes) != (grown.lost, grown.faulted, grown.devices, grown.notes):
         return True
+    if grown.exits and not old.exits:
+        return True
     if grown.exits is not old.exits and any(victim_reason(each) is None for each in _new_exits(old, grown)):
         return True
     if grown.rows is old.rows and grown.surroundings is old.surroundings:
