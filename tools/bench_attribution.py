@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from attribution_bench import variants
-from attribution_bench.healthy import FILES, healthy_files, healthy_lines, read_templates
+from attribution_bench.healthy import FILES, healthy_lines, long_runs, read_templates
 from attribution_bench.incidents import IncidentsRefused, read_truths
 from attribution_bench.judging import alarms, all_evidence, judged_all, judged_varied
 from attribution_bench.report import (
@@ -118,9 +118,7 @@ def vary(engine: Engine, folder: Path, base: Figures, seeds: int) -> tuple[list[
 def time_it(rules: RuleSet, stream_mib: int) -> tuple[list[str], list[dict[str, object]]]:
     """Time `phalanx diagnose`, print it, and return what is too slow or too big."""
     templates = read_templates(DATA / "healthy")
-    healthy = [
-        line for _, made_of, lines in healthy_files(templates, FILES, 3) if made_of.source == "worker" for line in lines
-    ]
+    healthy = long_runs(templates, 3)
     errors = [event.line for events in all_evidence(DATA / "incidents").values() for event in events]
     # One error line in three: what a storm of failing ranks writes.
     mixed = [line for place, line in enumerate(errors) for line in (line, *healthy[2 * place : 2 * place + 2])]

@@ -13,8 +13,16 @@ from pathlib import Path
 from random import Random
 
 FILES = 600
+LONG = 50
+"""So much longer than the template's repeats are the runs whose reading is timed: 500 to 4,500 steps."""
 _FIELD = re.compile(r"@\{([a-z0-9]+)(?: ([^}]*))?\}")
 _REPEAT = re.compile(r"^\[(\d+)-(\d+)\] ")
+_NEWS = re.compile(
+    r"Linux version|Command line:|Hostname set to|NodeReady|now responding|NCCL version|exit code 0|COMPLETED|Completed"
+    r"|WEXITSTATUS|exits? successfully|succeeded|raining completed|training finished|training is done"
+    r"|Trainer\.fit` stopped|ended with exit code|train_runtime"
+)
+"""In an incident's log these mean that its node was booted or came back, versions differ, or the job ended."""
 _HEX = "0123456789abcdef"
 _NODES = ("gpu", "n", "dgx-", "ip-10-")
 _PODS = ("bk7dz", "worker-0", "x2x9c", "master-0")
@@ -59,16 +67,23 @@ def healthy_files(templates: Sequence[Template], count: int, seed: int) -> Itera
 
 
 def healthy_lines(templates: Sequence[Template], seed: int) -> list[tuple[str, str]]:
-    """A pool of (source, text), for noise."""
+    """A pool of (source, text), for noise: without what would be news about the incident's own job or node."""
     pool = []
     for _, template, lines in healthy_files(templates, 3 * len(templates), seed):
         source = "worker-stderr" if template.source == "worker" else template.source
-        pool += [(source, line) for line in lines]
+        pool += [(source, line) for line in lines if not _NEWS.search(line)]
     return pool
 
 
-def varied(template: Template, random: Random) -> list[str]:
-    """One file of a template."""
+def long_runs(templates: Sequence[Template], seed: int) -> list[str]:
+    """Lines of training jobs that have run for a while: start-up and warnings once, then steps and more steps."""
+    training = [each for each in templates if any(_REPEAT.match(line) for line in each.lines)]
+    workers = [each for each in training if each.source == "worker"]
+    return [line for each in workers for line in varied(each, Random(f"{seed} {each.name}"), stretch=LONG)]
+
+
+def varied(template: Template, random: Random, *, stretch: int = 1) -> list[str]:
+    """One file of a template; `stretch` makes what repeats so much longer, as in a long run."""
     fill = _Fields(random)
     out = []
     for line in template.lines:
@@ -76,7 +91,7 @@ def varied(template: Template, random: Random) -> list[str]:
         if line.startswith("? "):
             line, times = line[2:], random.randrange(2)
         elif found := _REPEAT.match(line):
-            line, times = line[found.end() :], random.randint(int(found[1]), int(found[2]))
+            line, times = line[found.end() :], stretch * random.randint(int(found[1]), int(found[2]))
         for count in range(1, times + 1):
             fill.count = count
             out.append(_FIELD.sub(fill, line))

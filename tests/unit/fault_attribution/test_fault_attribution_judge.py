@@ -141,6 +141,18 @@ def test_a_log_line_is_never_read_as_a_template() -> None:
     assert said.best.support[0].sentence == "it said {node.__class__} {text} ?"
 
 
+def test_what_is_not_known_is_left_out_of_the_sentence() -> None:
+    subject = rule("user.a", (Weight(see=parse_term("bug"), score=3, say="code of rank {rank} on {node} broke"),))
+    for finding, sentence in (
+        (seen("bug"), "code of a rank broke"),
+        (seen("bug", rank=3), "code of rank 3 broke"),
+        (seen("bug", node="n1"), "code of a rank on n1 broke"),
+    ):
+        said = judge([finding], CauseBook.of((subject,)))
+        assert said.best is not None
+        assert said.best.support[0].sentence == sentence
+
+
 def test_nobody_is_blamed_where_a_rule_says_so() -> None:
     for kind, node in ((CulpritKind.NOBODY, None), (CulpritKind.NODE, "n1")):
         book = CauseBook.of((rule("user.a", weights(("bug", 3)), culprit=kind),))

@@ -62,9 +62,8 @@ def test_fixed_text_is_found(pattern: str, required: set[str]) -> None:
         r"(abc)*",
         r"a?b?c?d?",
         r"\Qabcdef\E",
-        r"abc(?i)def",
         r"(?i)Größe",
-        r"|".join(f"literal{n}" for n in range(20)),
+        r"|".join(f"literal{n}" for n in range(100)),
         "\ufffd\ufffd",
     ],
 )
@@ -74,7 +73,12 @@ def test_nothing_is_claimed_where_nothing_is_sure(pattern: str) -> None:
 
 def test_case_is_ignored_as_the_pattern_does() -> None:
     assert required_literals("(?i)Out Of Memory") == Literals(texts=frozenset({"Out Of Memory"}), ignore_case=True)
-    assert required_literals("abc(?i:defghi)") == Literals(texts=frozenset({"abc"}))
+    assert required_literals("abc(?i:defghi)") == Literals(texts=frozenset({"defghi"}), ignore_case=True)
+    assert required_literals("abc(?i)de") == Literals(texts=frozenset({"abc"}), ignore_case=True)
+    assert required_literals("abc(?s:.)(?-i:defg)") == Literals(texts=frozenset({"defg"}))
+    assert required_literals("[Mm]em|RAM") == Literals(texts=frozenset({"mem", "RAM"}), ignore_case=True)
+    assert required_literals("[Mn]em|RAM") is None
+    assert required_literals(r"\d+%\|") == Literals(texts=frozenset({"%|"}))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +118,28 @@ def test_patterns_that_can_take_a_newline(pattern: str, expected: bool) -> None:
 
 
 ATOMS = st.sampled_from(
-    ["a", "b", "ab", "abc", r"\.", ".", r"\d", "[ab]", "[^a]", "^", "$", r"\b", "(?:ab|c)", "(a|b)"]
+    [
+        "a",
+        "b",
+        "ab",
+        "abc",
+        r"\.",
+        ".",
+        r"\d",
+        "[ab]",
+        "[^a]",
+        "^",
+        "$",
+        r"\b",
+        "(?:ab|c)",
+        "(a|b)",
+        "(?i:bca)",
+        "(?i)",
+        "[aA]",
+        "(?s:b)",
+        "%1",
+        r"\|",
+    ]
 )
 QUANTIFIERS = st.sampled_from(["", "", "", "*", "+", "?", "{2}", "{0,2}", "*?", "{1,}"])
 BRANCHES = st.lists(st.tuples(ATOMS, QUANTIFIERS).map("".join), min_size=1, max_size=6).map("".join)
@@ -132,11 +157,12 @@ def accepted(pattern: str) -> bool:
 
 
 @settings(max_examples=300, deadline=None)
-@given(PATTERNS.filter(accepted), st.text(alphabet="abc.1 ", max_size=24))
+@given(PATTERNS.filter(accepted), st.text(alphabet="abcABC.1%| ", max_size=24))
 def test_a_match_always_contains_a_required_text(pattern: str, line: str) -> None:
     required = required_literals(pattern)
     if required is not None and re2.search(pattern, line):
-        assert any(text in line for text in required.texts), (pattern, line, required)
+        fold = str.lower if required.ignore_case else str
+        assert any(fold(text) in fold(line) for text in required.texts), (pattern, line, required)
 
 
 @settings(max_examples=300, deadline=None)

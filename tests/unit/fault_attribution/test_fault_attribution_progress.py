@@ -18,7 +18,8 @@ def found(
 
 
 def step(number: int, **rest: object) -> Finding:
-    return found("step_done", role=Role.PROGRESS, number=number, step=str(number), **rest)  # type: ignore[arg-type]
+    told = {"step": str(number), **rest}
+    return found("step_done", role=Role.PROGRESS, number=number, **told)  # type: ignore[arg-type]
 
 
 def trouble(number: int, **rest: object) -> Finding:
@@ -77,3 +78,19 @@ def test_steps_that_become_slower_and_recover() -> None:
 def test_the_slow_node_is_named() -> None:
     rows = [step(1, node=node, step_time_s=took) for node, took in (("n1", "1.0"), ("n2", "1.6"), ("n3", "1.1"))]
     assert [each.node for each in progress(rows) if each.kind == "slow_on_one_node"] == ["n2"]
+
+
+def test_steps_that_jump_up_and_down_are_of_several_jobs_and_tell_nothing() -> None:
+    mixed = [step(number, step=str(value)) for number, value in enumerate((110, 320, 150, 240, 200), start=2)]
+    assert "work_went_on" not in kinds(trouble(1), *mixed)
+    once = [step(number, step=str(value)) for number, value in enumerate((110, 320, 240, 350, 400), start=2)]
+    assert "work_went_on" in kinds(trouble(1), *once), "clocks that differ may turn two lines round"
+
+
+def test_epochs_that_took_long_and_were_fast_again_are_counted() -> None:
+    took = (("118.3", 1), ("402.7", 2), ("398.1", 3), ("119.9", 4))
+    epochs = [found("epoch_done", role=Role.PROGRESS, number=number, epoch_time_s=value) for value, number in took]
+    slower = [each for each in progress(epochs) if each.kind == "steps_slower"]
+    assert [(each.captures["slow"], each.captures["slow_s"]) for each in slower] == [("2", "801")]
+    assert "steps_recovered" in kinds(*epochs)
+    assert "steps_slower" not in kinds(epochs[0], step(2, step_time_s="402.7")), "an epoch is not compared with a step"

@@ -82,7 +82,7 @@ def test_a_cause_and_what_overrides_another_are_never_sampled() -> None:
 
 
 def test_so_many_prefilters_are_kept_and_then_nothing_more_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fault_attribution.matching.signature_matcher.THINNER_MAX", 1)
+    monkeypatch.setattr("fault_attribution.matching.stream_pass.BUILDS_MAX", 2)
     matcher = SignatureMatcher(SIGNATURES)
     steps, iters = b"step 1\n" * 3_000, b"iter=1\n" * 3_000
     assert scan_of(matcher, steps)._scan.sampling.bits == 1

@@ -223,6 +223,15 @@ def _sentence(weight: Weight, seen: tuple[Finding, ...]) -> str:
     # Values are put in once and never read as a template themselves: a log line may contain braces.
     parts = [
         literal + ("" if name is None else known.get(name, "?"))
-        for literal, name, _, _ in Formatter().parse(weight.say)
+        for literal, name, _, _ in Formatter().parse(_for_unknowns(weight.say, first))
     ]
     return "".join(parts)
+
+
+def _for_unknowns(say: str, first: Finding | None) -> str:
+    """The template without the words for what is not known: `a rank`, and not `rank ? on an unnamed node`."""
+    if first is None or first.rank is None:
+        say = say.replace("rank {rank}", "a rank")
+    if first is None or not first.node:
+        say = say.replace(" on {node}", "").replace(" of {node}", "")
+    return say

@@ -27,15 +27,15 @@ def test_a_verdict_for_a_person(tmp_path: Path) -> None:
     (path / "events.txt").write_text(
         "LAST SEEN   TYPE      REASON    OBJECT     MESSAGE\n5m  Warning  Evicted  pod/x  y\n"
     )
-    result = rig_diagnose(tmp_path, path)
+    result = rig_diagnose(tmp_path, "--node", "n4", path)
     assert result.exit_code == 0
     said = result.stdout
     for part in (
         "Verdict  user: rig_boom, ",
-        "Culprit  rank 3",
+        "Culprit  rank 3, node n4",
         "Do       dont_retry_notify_user: do not start it again as it is",
         "The fault is with the job itself",
-        "Why\n  - rank 3 on an unnamed node raised it: RigError: boom  [decisive for it, +6.0, user.rig_boom]",
+        "Why\n  - rank 3 on n4 raised it: RigError: boom  [decisive for it, +6.0, user.rig_boom]",
         f"{path}/rank_3.err:2  RigError: boom",
         "What speaks against it\n  - something was evicted  [weak against it, -0.5, user.rig_boom]",
         f"{path}/events.txt:2  5m  Warning  Evicted",

@@ -14,6 +14,7 @@ the GPU, and some only mean something beside another of the same line. Derived, 
     gpu_pcie_replay     repeats on the PCIe link that grow quickly
     gpu_pcie_idle gpu_pcie_generation gpu_pcie_full gpu_pcie_width   the PCIe link against what it can do
     gpu_power_at_limit  a GPU draws what it may
+    gpu_count           fewer GPUs than there should be
     gpu_temperature gpu_memory_temperature   too hot
 """
 
@@ -36,12 +37,15 @@ settings or rest."""
 THROTTLES = frozenset(kind for _, kind, _ in CLOCK_BITS)
 LASTS_S = 120.0
 """Offsets of an incident are good to about half a minute; what is seen two minutes apart was no moment's peak."""
+ECC_FEW_MIN = 10
+"""Corrected errors of which nobody asks anything: most boards have some."""
 ECC_STORM_MIN = 1_000_000
 """Corrected errors since a reset. Azure's node checks take 20 million as their limit; a healthy GPU has hundreds."""
 ECC_STORM_GROWTH_MIN = 10_000
 """Between two readings, which are minutes apart."""
 REPLAYS_GROWTH_MIN = 1_000
 """Between two readings. DCGM warns at 80 a minute."""
+_WANTED = ("expected", "expected2", "expected3")
 AT_LIMIT_SHARE = 0.95
 IDLE_UTILISATION_MAX = 5.0
 """Per cent. Below it the driver lowers the link to save power."""
@@ -59,6 +63,7 @@ def gpu_readings(findings: Sequence[Finding]) -> Iterator[Finding]:
     yield from _lasting([*findings, *reasons])
     yield from _counters(findings)
     yield from _of_one_line(findings)
+    yield from _too_few(findings)
     for each in findings:
         value = each.number_of("value") if each.kind == "gpu_reading" else None
         if value is None:
@@ -131,6 +136,8 @@ def _counter_kind(name: str, highest: float, growth: float) -> tuple[str, Role, 
     if name == "ecc_corrected":
         if highest >= ECC_STORM_MIN or growth >= ECC_STORM_GROWTH_MIN:
             return "gpu_ecc_storm", Role.CAUSE, "{highest:.0f} corrected memory errors, {growth:.0f} of them new"
+        if highest < ECC_FEW_MIN:
+            return None
         return "gpu_ecc_corrected", Role.CONTEXT, "{highest:.0f} corrected memory errors"
     if name == "pcie_replays":
         many = growth >= REPLAYS_GROWTH_MIN
@@ -141,6 +148,18 @@ def _counter_kind(name: str, highest: float, growth: float) -> tuple[str, Role, 
         "rows_remapped_uncorrectable": ("gpu_rows_remapped", Role.CONTEXT, "{highest:.0f} rows remapped"),
         "retired_pages_pending": ("gpu_retired_pages", Role.CONTEXT, "{highest:.0f} pages wait for retirement"),
     }.get(name)
+
+
+def _too_few(findings: Sequence[Finding]) -> Iterator[Finding]:
+    for each in findings:
+        if each.kind == "gpu_count_reading":
+            # A pattern with several forms has one group for each; only those of the form that matched are there.
+            found = next(
+                (each.number_of(name) for name in ("found", "found2", "found3") if name in each.captures), None
+            )
+            wanted = next((each.number_of(name) for name in _WANTED if name in each.captures), None)
+            if found is not None and wanted is not None and found < wanted:
+                yield told(each, "gpu_count", Role.CAUSE, f"{found:g} GPUs of {wanted:g}")
 
 
 def _of_one_line(findings: Sequence[Finding]) -> Iterator[Finding]:

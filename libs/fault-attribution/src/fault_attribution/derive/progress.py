@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from statistics import median
 
 from fault_attribution.derive.collectives import world_size
@@ -26,11 +27,20 @@ HOUR_S = 3_600.0
 MANY_STEPS = 1_000
 LARGE_RANKS = 256
 SMALL_RANKS = 8
+DOWN_MIN = 8
+"""Of so many following steps at most one may be lower than the one before; a shuffled series has every other one."""
 SLOWER = 1.5
 """Ratio of step times that is more than noise of evaluation, logging and checkpoints."""
 UNEVEN = 1.25
 """Ratio between nodes that a synchronous job shows only where each logs its own compute time."""
 _WORKER = (Source.WORKER_STDERR, Source.WORKER_STDOUT, Source.UNKNOWN)
+FATAL = frozenset(
+    {
+        "nccl_timeout", "nccl_watchdog_abort", "nccl_remote_error", "nccl_system_error", "nccl_cuda_error",
+        "nccl_internal_error", "nccl_heartbeat_stuck", "python_fatal",
+    }
+)  # fmt: skip
+"""A process that writes one of these ends, whether or not its exit is told."""
 _TROUBLE = (Role.CAUSE, Role.SYMPTOM, Role.VICTIM, Role.BENIGN)
 
 
@@ -38,12 +48,13 @@ def progress(findings: Sequence[Finding]) -> Iterator[Finding]:
     """Derive all of the above."""
     # A stable order: what is derived must not depend on how streams interleave.
     findings = sorted(findings, key=lambda each: each.place)
-    done = [each for each in findings if each.kind in DONE]
-    failed = [each for each in findings if each.kind == "exit_failed"]
+    done = list(_steady([each for each in findings if each.kind in DONE]))
+    failed = [each for each in findings if each.kind == "exit_failed" or each.kind in FATAL]
     finished = [each for each in findings if each.kind in ("training_finished", "ended_well")]
     trouble = [each for each in findings if each.role in _TROUBLE and not each.rule_id.startswith("derive.")]
     harmed = [each for each in trouble if _harms(each)]
-    unharmed = bool(findings) and not failed and (not harmed or bool(finished))
+    ended = any(each.kind == "ended_well" for each in finished)
+    unharmed = bool(findings) and not failed and (not harmed or ended)
     if unharmed:
         yield _whole("nothing_failed", findings[:1], "no process failed and no worker told of trouble")
     if trouble and not failed:
@@ -55,6 +66,27 @@ def progress(findings: Sequence[Finding]) -> Iterator[Finding]:
         yield _whole("never_trained", workers[:1], "no step, epoch or checkpoint is seen")
     yield from _size(findings, done)
     yield from _speed(done)
+
+
+def _steady(done: Sequence[Finding]) -> Iterator[Finding]:
+    """Progress that belongs together: the steps of a series go up, and down again only where an epoch begins anew.
+
+    Where they go up and down at random, lines of several jobs were mixed, and nothing follows from their order.
+    """
+    series: dict[tuple[str, str, str, int | None, str], list[Finding]] = {}
+    for each in done:
+        series.setdefault((each.stream, str(each.source), each.node, each.rank, each.rule_id), []).append(each)
+    for found in series.values():
+        found.sort(key=lambda each: each.number)
+        steps = [number for each in found if (number := _place_in_run(each)) is not None]
+        down = sum(1 for before, after in pairwise(steps) if after < before)
+        if down < 2 or DOWN_MIN * down < len(steps):
+            yield from found
+
+
+def _place_in_run(finding: Finding) -> float | None:
+    step = finding.number_of("step")
+    return finding.number_of("epoch") if step is None else step
 
 
 def _harms(finding: Finding) -> bool:
@@ -100,25 +132,32 @@ def _size(findings: Sequence[Finding], done: Sequence[Finding]) -> Iterator[Find
 
 
 def _speed(done: Sequence[Finding]) -> Iterator[Finding]:
-    by_stream: dict[tuple[str, str, int | None, str], list[Finding]] = {}
-    by_node: dict[str, list[float]] = {}
+    # Only lines of one format are compared: what one calls a step is a micro-batch for another.
+    by_stream: dict[tuple[str, str, int | None, str, str], list[Finding]] = {}
+    by_format: dict[str, dict[str, list[Finding]]] = {}
     for each in done:
         took = step_time_s(each)
         if took is not None and took > 0:
-            by_stream.setdefault((each.node, str(each.source), each.rank, each.stream), []).append(each)
-            if each.node:
-                by_node.setdefault(each.node, []).append(took)
+            key = (each.node, str(each.source), each.rank, each.stream, f"{each.kind} {each.rule_id}")
+            by_stream.setdefault(key, []).append(each)
+            if each.node and each.kind != "epoch_done":
+                by_format.setdefault(each.rule_id, {}).setdefault(each.node, []).append(each)
     for steps in by_stream.values():
         yield from _slower(steps)
-    medians = {node: median(times) for node, times in by_node.items()}
-    if len(medians) >= 2:
-        slow = max(sorted(medians), key=lambda node: medians[node])
-        rest = median([value for node, value in medians.items() if node != slow])
-        if medians[slow] >= UNEVEN * rest:
-            base = next(each for each in done if each.node == slow)
-            ratio = f"{medians[slow] / rest:.2f}"
-            text = f"steps of {slow} take {ratio} times as long as those of the other nodes"
-            yield replace(_whole("slow_on_one_node", [base], text, ratio=ratio), node=slow)
+    for by_node in by_format.values():
+        yield from _slow_node(by_node)
+
+
+def _slow_node(by_node: dict[str, list[Finding]]) -> Iterator[Finding]:
+    medians = {node: median(step_time_s(each) or 0.0 for each in steps) for node, steps in by_node.items()}
+    if len(medians) < 2:
+        return
+    slow = max(sorted(medians), key=lambda node: medians[node])
+    rest = median([value for node, value in medians.items() if node != slow])
+    if medians[slow] >= UNEVEN * rest:
+        ratio = f"{medians[slow] / rest:.2f}"
+        text = f"steps of {slow} take {ratio} times as long as those of the other nodes"
+        yield replace(_whole("slow_on_one_node", by_node[slow], text, ratio=ratio), node=slow)
 
 
 def _slower(steps: list[Finding]) -> Iterator[Finding]:
@@ -134,7 +173,9 @@ def _slower(steps: list[Finding]) -> Iterator[Finding]:
     ratio = f"{worst / best:.2f}"
     base = ordered[times.index(worst, 1)]
     text = f"steps took {ratio} times as long: {best:g} s, then {worst:g} s"
-    yield replace(_whole("steps_slower", [base], text, ratio=ratio), node=base.node, rank=base.rank)
+    slow = [value for value in times if value >= SLOWER * best]
+    counted = {"slow": str(len(slow)), "slow_s": f"{sum(slow):.0f}"}
+    yield replace(_whole("steps_slower", [base], text, ratio=ratio, **counted), node=base.node, rank=base.rank)
     if times[-1] < 1.2 * best:
         yield replace(_whole("steps_recovered", [ordered[-1]], "and were fast again"), node=base.node, rank=base.rank)
 
@@ -145,6 +186,8 @@ def step_time_s(finding: Finding) -> float | None:
         return value
     if (value := finding.number_of("step_time_ms")) is not None:
         return value / 1_000
+    if (value := finding.number_of("epoch_time_s")) is not None:
+        return value
     value = finding.number_of("it_per_s")
     return 1 / value if value else None
 

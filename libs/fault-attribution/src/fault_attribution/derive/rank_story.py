@@ -72,7 +72,8 @@ def _story(rank: int, own: Sequence[Finding]) -> Iterator[Finding]:
             yield _of(last, kind, rank, f"rank {rank} {_SAID[kind]} while the others waited: {last.text}")
     waited = any(each.kind in WAITED for each in own)
     left = next((each for each in own if each.kind == "exit_clean"), None)
-    if left is not None and not waited:
+    failed = any(each.kind == "exit_failed" for each in own)
+    if left is not None and not waited and not failed:
         yield _of(left, "rank_left_early", rank, f"rank {rank} had ended with 0 while the others waited for it")
     died = next((each for each in own if _of_its_own(each)), None)
     if died is not None and not waited:

@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 LITERAL_BYTES_MIN = 3
-"""Shorter fixed text (`: `) stands in most lines and would filter nothing."""
+"""Shorter fixed text (`: `) stands in most lines and would filter nothing; two different signs (`%|`) are rare."""
 LITERAL_CHARS_MAX = 32
-LITERALS_MAX = 16
-"""Alternatives of one pattern; 32 characters of each tell them apart."""
+LITERALS_MAX = 96
+"""Alternatives of one pattern; 32 characters of each tell them apart. A signature may list 50 wordings."""
 
 _QUANTIFIER = re.compile(r"(?:[*+?]|\{(\d+)(?:,\d*)?\})\??")
 _GROUP_START = re.compile(r"\(\?(?:P?<\w+>|([a-zA-Z-]*)([:)]))")
-_LEADING_FLAGS = re.compile(r"\(\?([ims]+)\)")
 _ESCAPE = re.compile(r"\\(?:x\{[0-9a-fA-F]+\}|x[0-9a-fA-F]{2}|[0-7]{1,3}|[pP](?:\{[^}]*\}|.)|.)", re.DOTALL)
 _OPEN_REPEAT = re.compile(r"\{,(\d+)\}")
 _TAKES_NEWLINE = re.compile(r"\\[sWDnrvxpPC0-7]|\[\^|\[:|\(\?[a-zA-Z]*s|[\n\r]")
@@ -87,18 +86,17 @@ def in_re2_syntax(pattern: str) -> str:
 
 def required_literals(pattern: str) -> Literals | None:
     """The best set of texts of which any match contains one; None when there is none worth searching for."""
-    flags = _LEADING_FLAGS.match(pattern)
-    ignore_case = flags is not None and "i" in flags[1]
+    reader = _Reader(pattern, 0)
     try:
-        texts = _Reader(pattern, flags.end() if flags else 0).required()
+        texts = reader.required()
     except (_Unreadable, RecursionError):
         return None
-    if texts is None or (ignore_case and not all(text.isascii() for text in texts)):
+    if texts is None or (reader.ignores_case and not all(text.isascii() for text in texts)):
         return None
     texts = frozenset(text[:LITERAL_CHARS_MAX] for text in texts)
-    if min(len(text.encode()) for text in texts) < LITERAL_BYTES_MIN:
+    if not all(map(_is_rare, texts)):
         return None
-    return Literals(texts=texts, ignore_case=ignore_case)
+    return Literals(texts=texts, ignore_case=reader.ignores_case)
 
 
 def anchored_tail(pattern: str) -> AnchoredTail | None:
@@ -141,6 +139,8 @@ class _Reader:
     def __init__(self, pattern: str, at: int) -> None:
         self._pattern = pattern
         self._at = at
+        self.ignores_case = False
+        """Whether any part does; then all texts are looked for so, which finds more and loses nothing."""
 
     def required(self) -> frozenset[str] | None:
         """Of the whole pattern."""
@@ -166,6 +166,7 @@ class _Reader:
             char = self._escape()
         elif symbol == "[":
             self._at = _class_end(self._pattern, start)
+            char = self._letter_of_both_cases(self._pattern[start : self._at])
         elif symbol == "(":
             inside = self._group()
         else:
@@ -190,20 +191,35 @@ class _Reader:
             return "\t"
         return symbol if len(symbol) == 1 and not symbol.isalnum() and symbol not in "\n\r" else None
 
+    def _letter_of_both_cases(self, text: str) -> str | None:
+        """The letter of a class like `[Mm]`; any other class is no fixed text."""
+        if len(text) == 4 and text[1].isalpha() and text[2].isalpha() and text[1].lower() == text[2].lower():
+            self.ignores_case = True
+            return text[2]
+        return None
+
     def _group(self) -> frozenset[str] | None:
         begin = _GROUP_START.match(self._pattern, self._at)
-        flags = begin[1] if begin else None
+        flags = (begin[1] or "") if begin else ""
+        if "i" in flags.partition("-")[0]:
+            self.ignores_case = True
         if begin is None:
             if self._pattern.startswith("(?", self._at):
                 raise _Unreadable
             self._at += 1
         else:
-            if begin[2] == ")":  # flags for what follows
-                raise _Unreadable
             self._at = begin.end()
+            if begin[2] == ")":  # flags for what follows
+                return None
         branches = self.branches()
         self._at += 1
-        return None if flags else _required_of(branches)
+        return _required_of(branches)
+
+
+def _is_rare(text: str) -> bool:
+    """Whether looking for a text leaves most lines out."""
+    is_sign_pair = len(text) == 2 and text[0] != text[1] and not any(char.isalnum() or char.isspace() for char in text)
+    return is_sign_pair or len(text.encode()) >= LITERAL_BYTES_MIN
 
 
 def _class_end(pattern: str, at: int) -> int:
@@ -251,6 +267,6 @@ def _candidates(branch: list[_Item]) -> Iterator[frozenset[str]]:
         yield frozenset({run})
 
 
-def _worth(texts: frozenset[str]) -> tuple[int, int]:
+def _worth(texts: frozenset[str]) -> tuple[bool, int, int]:
     """Longer texts filter more; fewer cost less."""
-    return min(LITERAL_CHARS_MAX, *map(len, texts)), -len(texts)
+    return all(map(_is_rare, texts)), min(LITERAL_CHARS_MAX, *map(len, texts)), -len(texts)

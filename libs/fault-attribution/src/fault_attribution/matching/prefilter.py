@@ -12,7 +12,7 @@ from typing import Any
 import re2  # type: ignore[import-untyped]
 
 from fault_attribution.matching.pattern import LINE_BYTES_MAX, SpanFinder, re2_options, span_finder
-from fault_attribution.matching.pattern_syntax import LITERAL_BYTES_MIN, Literals
+from fault_attribution.matching.pattern_syntax import Literals
 
 PREFILTER_MEMORY_BYTES = 32 << 20
 """RE2 takes what it needs up to this; 100 rules need well under 1 MB, 500 signatures under 8 MB."""
@@ -146,7 +146,7 @@ def _meanings(wanted: dict[str, int]) -> dict[bytes, tuple[int, int]]:
     meanings = {}
     for found, bits in folded.items():
         for begin in range(len(found)):
-            for end in range(begin + LITERAL_BYTES_MIN, len(found) + 1):
+            for end in range(begin + 2, len(found) + 1):
                 bits |= folded.get(found[begin:end], 0)
         back = next((size for size in range(len(found) - 1, 0, -1) if found[-size:] in beginnings), 0)
         meanings[found] = (bits, back)

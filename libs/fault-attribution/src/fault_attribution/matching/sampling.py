@@ -17,7 +17,6 @@ from fault_attribution.finding import Role
 from fault_attribution.matching.hit import CompiledSignature
 from fault_attribution.matching.pattern import PATTERN_MEMORY_BYTES, SpanFinder, re2_options, span_finder
 from fault_attribution.matching.pattern_syntax import Literals
-from fault_attribution.matching.prefilter import LineSpan, Prefilter
 from fault_attribution.matching.signature_matcher import SignatureMatcher
 
 SAMPLED_FROM = 2_000
@@ -34,7 +33,6 @@ class Sampling:
 
     def __init__(self, matcher: SignatureMatcher) -> None:
         self._matcher = matcher
-        self._prefilter: Prefilter | None = None
         self._finders: dict[int, _LastText] = {}
         self.bits = 0
         """Signatures that are sampled."""
@@ -44,10 +42,6 @@ class Sampling:
         """The same as numbers."""
         return tuple(self._finders)
 
-    def lines(self, text: bytes) -> Iterator[LineSpan]:
-        """The lines that may concern the other signatures."""
-        return self._matcher.lines(text) if self._prefilter is None else self._prefilter.lines(text)
-
     def grow(self, matches: Mapping[int, int]) -> None:
         """Take in the signatures that have matched so often that they are to be sampled."""
         wanted = self.bits
@@ -56,16 +50,18 @@ class Sampling:
                 wanted |= 1 << number
         if wanted == self.bits:
             return
-        prefilter = self._matcher.prefilter_without(wanted)
-        if prefilter is None:
+        if self._matcher.passes.without(wanted) is None:
             return
-        self._prefilter = prefilter
         self.bits = wanted
         for number, count in matches.items():
             literals = self._matcher.literals(number)
             if wanted >> number & 1 and number not in self._finders and literals is not None:
                 assert count > 0, "it matched"
                 self._finders[number] = _LastText(literals)
+
+    def matches(self, number: int, line: bytes) -> bool:
+        """Whether a sampled signature matches a line."""
+        return self._matcher.compiled(number).run(line, 0) is not None
 
     def last_lines(self, number: int, text: bytes) -> Iterator[tuple[int, int]]:
         """Start and end of the lines that have fixed text of a sampled signature, from the end of a block on."""

@@ -16,11 +16,9 @@ from fault_attribution.matching.pattern import (
     valid_utf8,
 )
 from fault_attribution.matching.pattern_syntax import Literals, in_re2_syntax, required_literals
-from fault_attribution.matching.prefilter import LineSpan, Prefilter
+from fault_attribution.matching.prefilter import LineSpan
+from fault_attribution.matching.stream_pass import StreamPasses
 from fault_attribution.signature import RuleState, Signature
-
-THINNER_MAX = 16
-"""Prefilters kept for streams in which some signatures are sampled; each takes some MB and 50 ms to build."""
 
 
 class SignatureRefused(ValueError):
@@ -38,8 +36,8 @@ class SignatureMatcher:
         self._own_bits = (1 << len(used)) - 1
         self._literals = [required_literals(in_re2_syntax(each.pattern)) for each in used]
         self._literals += [LITERALS, required_literals(FRAME.pattern)]
-        self._prefilter = Prefilter(self._literals)
-        self._thinner: dict[int, Prefilter] = {}
+        self.passes = StreamPasses([each.signature.pattern for each in self._compiled], self._literals)
+        self._prefilter = self.passes.all
         self._masks = {source: self._mask_of(source) for source in Source}
 
     def findings(self, line: EvidenceLine) -> list[Finding]:
@@ -51,12 +49,12 @@ class SignatureMatcher:
             for hit in self.hits(text, self.bits(text), line.source)
         ]
 
-    def lines(self, data: bytes) -> Iterator[LineSpan]:
+    def lines(self, data: bytes) -> Iterable[LineSpan]:
         """Of a block of whole lines: those that may concern a signature, with the bits of the signatures."""
-        return self._prefilter.lines(data)
+        return self.passes.best(0).lines(data)
 
     def bits(self, line: bytes) -> int:
-        """The same of a single line."""
+        """Of a single line: the bits of the signatures that may match."""
         return next((bits for _, _, bits in self._prefilter.lines(line)), 0)
 
     def compiled(self, number: int) -> CompiledSignature:
@@ -66,17 +64,6 @@ class SignatureMatcher:
     def literals(self, number: int) -> Literals | None:
         """The fixed text of a signature; None where there is none."""
         return self._literals[number]
-
-    def prefilter_without(self, bits: int) -> Prefilter | None:
-        """A pass that leaves some signatures out; None when too many such were asked for, or it would gain nothing."""
-        known = self._thinner.get(bits)
-        if known is None:
-            if len(self._thinner) >= THINNER_MAX or self._prefilter.takes_every_line:
-                return None
-            left_out = Literals(texts=frozenset())
-            known = Prefilter([left_out if bits >> n & 1 else each for n, each in enumerate(self._literals)])
-            self._thinner[bits] = known
-        return known
 
     def hits(self, line: bytes, bits: int, source: Source) -> list[Hit]:
         """Which of the signatures behind bits match a line, without those that another one overrides.

@@ -87,9 +87,10 @@ class LineScan:
                 end -= data.count(b"\n", start, at)
                 at = start
                 line = valid_utf8(text[start : min(stop, start + LINE_BYTES_MAX)])
-                told = facts if read is None else read(line, facts)
+                matched = self.sampling.matches(sampled, line)
+                told = facts if read is None or not matched else read(line, facts)
                 writer = (told.node, told.rank)
-                if writer in missing or writer not in known:
+                if matched and (writer in missing or writer not in known):
                     for hit in self._matcher.hits(line, self._matcher.bits(line), told.source):
                         if hit.compiled.number == sampled:
                             self._fold.add(hit, line, told, end)
@@ -191,16 +192,20 @@ class StreamScan:
     def _look(self, text: bytes, data: bytes) -> None:
         """Whole lines; `data` is the same with its carriage returns, for the numbers of lines."""
         take, facts, read = self._scan.take, self._facts, self._read
+        passes, sampling = self._matcher.passes, self._scan.sampling
+        tried: dict[int, int] = {}
         number, at = self._number, 0
-        for start, end, bits in self._scan.sampling.lines(text):
+        for start, end, bits in passes.best(sampling.bits).lines(text):
+            tried[bits] = tried.get(bits, 0) + 1
             number += data.count(b"\n", at, start)
             at = start
             take(valid_utf8(text[start:end]), bits, facts, number, read)
             if end - start == LINE_BYTES_MAX and text[end : end + 1] != b"\n":
                 self.cut_lines += 1
         self._number = number + data.count(b"\n", at)
-        if self._scan.sampling.bits:
+        if sampling.bits:
             self._scan.sample(text, data, self._number, facts, read)
+        passes.learn(tried, data.count(b"\n"))
         self._scan.grow_sampling()
 
 
