@@ -42,3 +42,9 @@ def test_ends_in_different_networks_are_told() -> None:
     near = found("ib_gid_pair", 5, text=text, local="10.9.1.4", remote="10.9.1.5")
     assert kinds(refused, pair) == ["gid_networks_differ"]
     assert kinds(refused, near) == []
+
+
+def test_an_address_within_a_gid_is_read_without_its_prefix() -> None:
+    text = "Got completion with status=12 localGid ::ffff:10.9.1.4 remoteGids::ffff:10.9.1.5"
+    pair = found("ib_gid_pair", 5, text=text, local="10.9.1.4", remote=":ffff:10.9.1.5")
+    assert kinds(found("ib_retry_exceeded", 5, text=text), pair) == []

@@ -40,4 +40,18 @@ LIVE_KINDS: dict[str, str] = {
     "same_cause_in_other_jobs": "other jobs broke of the same cause at the time; captures jobs, nodes",
     "other_jobs_failed_here": "other jobs broke on the same nodes at the time; captures jobs, nodes",
 }
-"""Beside these, the check of every condition of a node is a kind (docs/kernel-log.md, docs/health.md, docs/nvml.md)."""
+"""Beside these, the check of every condition of a node is a kind: CONDITION_KINDS."""
+
+CONDITION_KINDS: frozenset[str] = frozenset({
+    "clock_skew", "disk_inodes", "disk_readonly", "disk_space", "events_dropped", "fabric_manager", "foreign_*",
+    "fs_error", "gpu_clock_outlier", "gpu_count", "gpu_driver", "gpu_ecc_corrected", "gpu_ecc_uncorrected",
+    "gpu_fabric", "gpu_hw_*", "gpu_inforom", "gpu_init_failed", "gpu_lost", "gpu_memory_temperature", "gpu_mig",
+    "gpu_pcie_*", "gpu_power", "gpu_power_brake", "gpu_processes", "gpu_reset_required", "gpu_retired_pages",
+    "gpu_row_remap_banks", "gpu_row_remap_failure", "gpu_row_remap_pending", "gpu_sram_threshold", "gpu_sw_thermal",
+    "gpu_temperature", "gpu_temperature_outlier", "hung_task", "kmsg_*", "lib_segfault", "link_slow", "mce", "mce_*",
+    "memory_ecc_corrected", "memory_ecc_uncorrected", "memory_pressure", "nic_cable", "nic_count", "nic_errors",
+    "nic_flap", "nic_link", "nic_link_event", "nic_rate", "nmi_unknown", "nvidia_persistenced", "nvlink_*",
+    "nvml_hang", "nvml_version", "oom_kill", "pcie_aer", "pcie_aer_corrected", "process_blocked_host", "soft_lockup",
+    "sxid_*", "xid_*",
+})  # fmt: skip
+"""Checks of the policies of health-ingest (docs/health.md, docs/kernel-log.md, docs/nvml.md, docs/xids.md)."""

@@ -70,7 +70,8 @@ def _paths(findings: Sequence[Finding]) -> Iterator[Finding]:
         pair = next((one for one in findings if one.kind == "ib_gid_pair" and _line(one) == _line(each)), None)
         if pair is None:
             continue
-        local, remote = pair.captures.get("local", ""), pair.captures.get("remote", "")
+        # An IPv4 address stands in a GID as ::ffff:10.0.0.1, with or without a space before it.
+        local, remote = (pair.captures.get(end, "").rpartition(":ffff:")[2] for end in ("local", "remote"))
         if local.count(".") == 3 and remote.count(".") == 3 and local.split(".")[:3] != remote.split(".")[:3]:
             text = f"the ends of a connection that fails are in different networks: {local} and {remote}"
             yield _of(each, "gid_networks_differ", text)

@@ -7,7 +7,7 @@ has been accepted by RE2 before, so nothing here reports errors.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 LITERAL_BYTES_MIN = 3
@@ -46,6 +46,7 @@ class _Item:
     Attributes:
         char: what a plain character matches.
         inside: what a group requires.
+        inner: the pieces of a group with one alternative: its text goes on with what is around it.
         least: fewest repetitions.
         is_single: not quantified at all.
     """
@@ -54,6 +55,7 @@ class _Item:
     end: int
     char: str | None = None
     inside: frozenset[str] | None = None
+    inner: tuple[_Item, ...] = ()
     least: int = 1
     is_single: bool = True
 
@@ -161,6 +163,7 @@ class _Reader:
         start = self._at
         char: str | None = None
         inside: frozenset[str] | None = None
+        inner: tuple[_Item, ...] = ()
         symbol = self._pattern[start]
         if symbol == "\\":
             char = self._escape()
@@ -168,7 +171,7 @@ class _Reader:
             self._at = _class_end(self._pattern, start)
             char = self._letter_of_both_cases(self._pattern[start : self._at])
         elif symbol == "(":
-            inside = self._group()
+            inside, inner = self._group()
         else:
             self._at += 1
             char = None if symbol in ".^$\n\r\ufffd" else symbol
@@ -179,7 +182,7 @@ class _Reader:
             text = quantifier.group()
             least *= int(quantifier[1]) if quantifier[1] is not None else int(text[0] == "+")
         is_single = self._at == body_end
-        return _Item(start=start, end=self._at, char=char, inside=inside, least=least, is_single=is_single)
+        return _Item(start=start, end=self._at, char=char, inside=inside, inner=inner, least=least, is_single=is_single)
 
     def _escape(self) -> str | None:
         escape = _ESCAPE.match(self._pattern, self._at)
@@ -198,7 +201,7 @@ class _Reader:
             return text[2]
         return None
 
-    def _group(self) -> frozenset[str] | None:
+    def _group(self) -> tuple[frozenset[str] | None, tuple[_Item, ...]]:
         begin = _GROUP_START.match(self._pattern, self._at)
         flags = (begin[1] or "") if begin else ""
         if "i" in flags.partition("-")[0]:
@@ -210,10 +213,10 @@ class _Reader:
         else:
             self._at = begin.end()
             if begin[2] == ")":  # flags for what follows
-                return None
+                return None, ()
         branches = self.branches()
         self._at += 1
-        return _required_of(branches)
+        return _required_of(branches), tuple(branches[0]) if len(branches) == 1 else ()
 
 
 def _is_rare(text: str) -> bool:
@@ -252,7 +255,7 @@ def _required_of(branches: list[list[_Item]]) -> frozenset[str] | None:
 def _candidates(branch: list[_Item]) -> Iterator[frozenset[str]]:
     """Texts that every match of this branch contains: its runs of plain characters, and what its groups require."""
     run = ""
-    for item in branch:
+    for item in _flat(branch):
         if item.char is not None and item.is_single:
             run += item.char
             continue
@@ -265,6 +268,15 @@ def _candidates(branch: list[_Item]) -> Iterator[frozenset[str]]:
             yield item.inside
     if run:
         yield frozenset({run})
+
+
+def _flat(branch: Iterable[_Item]) -> Iterator[_Item]:
+    """The pieces, with those of groups that are there exactly once in place of the group."""
+    for item in branch:
+        if item.inner and item.is_single:
+            yield from _flat(item.inner)
+        else:
+            yield item
 
 
 def _worth(texts: frozenset[str]) -> tuple[bool, int, int]:

@@ -20,6 +20,9 @@ from fault_attribution.matching.prefilter import LineSpan
 from fault_attribution.matching.stream_pass import StreamPasses
 from fault_attribution.signature import RuleState, Signature
 
+LEARN_LINES = 2_000
+"""Between two looks at which patterns are hot in small blocks."""
+
 
 class SignatureRefused(ValueError):
     """A signature whose pattern cannot be used; the message says where it is written."""
@@ -38,6 +41,9 @@ class SignatureMatcher:
         self._literals += [LITERALS, required_literals(FRAME.pattern)]
         self.passes = StreamPasses([each.signature.pattern for each in self._compiled], self._literals)
         self._prefilter = self.passes.all
+        self._numbers = {each.signature.signature_id: each.number for each in self._compiled}
+        self._tried: dict[int, int] = {}
+        self._tried_lines = 0
         self._masks = {source: self._mask_of(source) for source in Source}
 
     def findings(self, line: EvidenceLine) -> list[Finding]:
@@ -49,9 +55,18 @@ class SignatureMatcher:
             for hit in self.hits(text, self.bits(text), line.source)
         ]
 
-    def lines(self, data: bytes) -> Iterable[LineSpan]:
-        """Of a block of whole lines: those that may concern a signature, with the bits of the signatures."""
-        return self.passes.best(0).lines(data)
+    def lines(self, data: bytes) -> Iterator[LineSpan]:
+        """Of a block of whole lines: those that may concern a signature, with the bits of the signatures.
+
+        For readers of many small blocks; a StreamScan does more with large ones.
+        """
+        for span in self.passes.best(0).lines(data):
+            self._tried[span[2]] = self._tried.get(span[2], 0) + 1
+            yield span
+        self._tried_lines += data.count(b"\n")
+        if self._tried_lines >= LEARN_LINES:
+            self.passes.learn(self._tried, self._tried_lines)
+            self._tried, self._tried_lines = {}, 0
 
     def bits(self, line: bytes) -> int:
         """Of a single line: the bits of the signatures that may match."""
@@ -87,6 +102,18 @@ class SignatureMatcher:
         if beaten:
             return [hit for hit in found if not beaten >> hit.compiled.number & 1]
         return found
+
+    def says(self, signature_id: str, line: EvidenceLine) -> Finding | None:
+        """What one signature says of a line, whatever its sources are and whichever others override it."""
+        number = self._numbers.get(signature_id)
+        text = bytes_of(line)
+        if number is None or not self.bits(text) >> number & 1:
+            return None
+        compiled = self._compiled[number]
+        spans = compiled.run(text, 0)
+        return (
+            None if spans is None else to_finding(Hit(compiled, spans), text, facts_of(line), line.stream, line.number)
+        )
 
     def unrecognised(self, line: bytes, bits: int) -> Hit | None:
         """The line as one that looks like an error; for lines without hits."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from fault_contracts.registry import Stream
 
@@ -47,3 +48,14 @@ class Durable:
     waiting: list[tuple[Record, int]] = field(default_factory=list)
     receivers: list[Receiver] = field(default_factory=list)
     orphans: list[Orphan] = field(default_factory=list)
+
+
+@lru_cache(maxsize=65_536)
+def matches(patterns: tuple[str, ...], subject: str) -> bool:
+    """Whether a subject is one of those that the patterns name."""
+    tokens = subject.split(".")
+    for pattern in patterns:
+        wanted = pattern.split(".")
+        if len(wanted) == len(tokens) and all(w in ("*", t) for w, t in zip(wanted, tokens, strict=True)):
+            return True
+    return False

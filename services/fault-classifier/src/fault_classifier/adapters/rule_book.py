@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 from fault_attribution.cause_rule import CauseBook
+from fault_attribution.loading.folder_look import look_at
 from fault_attribution.loading.rule_files import RuleSet, load_rules
 from fault_attribution.matching.signature_matcher import SignatureMatcher, SignatureRefused
 from service_kit.logging import get_logger
@@ -23,9 +24,14 @@ class RuleBook:
 
     def __init__(self, overlays: tuple[Path, ...], rules: RuleSet) -> None:
         self._overlays = overlays
+<<<<<<< HEAD
         self._rules = rules
         self._matcher: SignatureMatcher | None = None
         self._seen = self._look()
+=======
+        self._use(rules)
+        self._seen = look_at(self._overlays)
+>>>>>>> main
 
     @property
     def causes(self) -> CauseBook:
@@ -49,7 +55,7 @@ class RuleBook:
 
     async def reload(self) -> bool:
         """Take up what changed; says whether other rules are in force now."""
-        seen = self._look()
+        seen = look_at(self._overlays)
         if seen == self._seen:
             return False
         self._seen = seen
@@ -62,6 +68,7 @@ class RuleBook:
         _log.info("rules_taken_up", signatures=len(rules.signatures), causes=len(rules.causes.rules))
         return True
 
+<<<<<<< HEAD
     def _load(self) -> tuple[RuleSet, SignatureMatcher]:
         rules = load_rules(self._overlays)
         return rules, SignatureMatcher(rules.signatures)
@@ -76,3 +83,8 @@ class RuleBook:
                     continue  # It is gone between listing and look; the next look tells.
                 found.append((str(path), stat.st_mtime_ns, stat.st_size))
         return tuple(found)
+=======
+    def _use(self, rules: RuleSet) -> None:
+        self._matcher = SignatureMatcher(rules.signatures)
+        self._rules = rules
+>>>>>>> main

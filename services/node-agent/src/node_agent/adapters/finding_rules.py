@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Protocol
 
 from fault_attribution.evidence_line import Source
+from fault_attribution.loading.folder_look import look_at
 from fault_attribution.matching.hit import LineFacts, to_finding
 from fault_attribution.matching.pattern import valid_utf8
 from fault_attribution.matching.signature_matcher import SignatureMatcher, SignatureRefused
@@ -108,11 +109,11 @@ def find_in_output(
 
 async def _follow(overlays: tuple[Path, ...], reader: FindingReader, clock: Clock, announcer: Announcer) -> None:
     """Load, and load again when a file of the site changes. What cannot be used leaves the old ones in force."""
-    seen = _look(overlays)
+    seen = look_at(overlays)
     await _load(overlays, reader, announcer)
     while overlays:
         await clock.sleep(LOOK_S)
-        now = await asyncio.to_thread(_look, overlays)
+        now = await asyncio.to_thread(look_at, overlays)
         if now != seen:
             seen = now
             await _load(overlays, reader, announcer)
@@ -132,15 +133,3 @@ def _matcher(overlays: tuple[Path, ...]) -> SignatureMatcher:
     from fault_attribution.loading.rule_files import load_signatures
 
     return SignatureMatcher(load_signatures(overlays))
-
-
-def _look(folders: Iterable[Path]) -> tuple[tuple[str, int, int], ...]:
-    found = []
-    for folder in folders:
-        for path in sorted(folder.glob("**/*.yaml")):
-            try:
-                stat = path.stat()
-            except OSError:
-                continue  # gone between listing and look; the next look tells
-            found.append((str(path), stat.st_mtime_ns, stat.st_size))
-    return tuple(found)

@@ -1,0 +1,1 @@
+"""What `phalanx rules` prints about the rules in force."""
