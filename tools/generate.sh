@@ -3,12 +3,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=.venv/bin/python
-documents=(docs/asyncapi.yaml docs/state-machines.md docs/causes.md docs/xids.md docs/settings.md)
+documents=(docs/asyncapi.yaml docs/state-machines.md docs/causes.md docs/findings.md docs/xids.md docs/settings.md)
 
 generate() {
     "$python" tools/write_asyncapi.py
     "$python" tools/draw_state_machines.py
     "$python" tools/write_causes.py
+    "$python" tools/write_findings.py
     "$python" tools/write_xids.py
     "$python" tools/write_settings.py
 }

@@ -6,8 +6,9 @@ import sys
 from itertools import groupby
 from pathlib import Path
 
-from fault_attribution.cause_rule import CauseRule
+from fault_attribution.cause_rule import CauseRule, Weight
 from fault_attribution.loading.rule_files import load_rules
+from fault_attribution.signature import RuleState
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "causes.md"
 
@@ -18,6 +19,10 @@ Every cause that a verdict can name, from the cause rules of fault-attribution
 
 A verdict names the cause, whose fault it is (`hardware`, `driver`, `platform`, `user` or `unknown`), the rule that said
 so with the evidence it rests on, what speaks against it, and what to do. When in doubt the answer is `unknown`.
+
+Terms are in the words of [findings](findings.md); their numbers are weights of evidence ([rules](rules.md#weights)).
+The heaviest term of "told by" counts, and every one of the others that holds. `phalanx rules explain CAUSE` prints the
+same with a site's own rules.
 
 | cause | whose | what the judge recommends | rule |
 |---|---|---|---|
@@ -37,15 +42,32 @@ def _section(cause: str, rules: list[CauseRule]) -> str:
 
 
 def _paragraph(rule: CauseRule) -> str:
-    seen = "; ".join(f"`{weight.see.text}` ({weight.score:g})" for weight in rule.when)
+    instead = "".join(f" `{choice.action}` where `{choice.see.text}`." for choice in rule.actions)
+    state = "" if rule.state is RuleState.ACTIVE else f" ({rule.state})"
     return (
         f"{rule.meaning}\n\n"
-        f"- Whose fault: {rule.attribution}, by rule `{rule.rule_id}`; seen by {seen}.\n"
-        f"- Recommended: `{rule.action}`. {rule.advice}\n"
-        f"- Would settle it: {rule.decide}.\n"
-        f"- Not meant: {rule.near_miss}\n"
-        f"- Source: {rule.origin}.\n"
+        f"- Whose fault: {rule.attribution}, by rule `{rule.rule_id}`{state}; blames: {rule.culprit}.\n"
+        f"- Recommended: `{rule.action}`.{instead} {rule.advice}\n"
+        f"- Told by:\n{_weights('+', rule.when)}"
+        + (f"- More likely with:\n{_weights('+', rule.more)}" if rule.more else "")
+        + (f"- Less likely with:\n{_weights('-', rule.less)}" if rule.less else "")
+        + f"- Would settle it: {_sentence(rule.decide)}\n"
+        f"- Not meant: {_sentence(rule.near_miss)}\n"
+        f"- Source: {_sentence(rule.origin)}\n"
     )
+
+
+def _weights(sign: str, weights: tuple[Weight, ...]) -> str:
+    """Terms with their weight, and the sentence that a verdict shows."""
+    lines = []
+    for weight in weights:
+        said = f": {weight.say}" if weight.say and weight.say != "{text}" else ""
+        lines.append(f"  - `{weight.see.text}` ({sign}{weight.score:g}){said}\n")
+    return "".join(lines)
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def main() -> int:

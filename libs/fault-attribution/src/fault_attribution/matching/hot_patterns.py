@@ -16,8 +16,9 @@ from fault_attribution.matching.pattern import LINE_BYTES_MAX, re2_options, vali
 from fault_attribution.matching.pattern_syntax import in_re2_syntax
 from fault_attribution.matching.prefilter import LineSpan
 
-HOT_MAX = 32
-"""Patterns in one set."""
+HOT_MAX = 64
+"""Patterns in one set. Start-up lines of several frameworks in one file make some 50 hot; with 32 the rest was tried on
+every step."""
 HOT_SHARE = 0.02
 """A pattern that is tried on more than this share of the lines of a block is hot."""
 HOT_LINES_MIN = 200

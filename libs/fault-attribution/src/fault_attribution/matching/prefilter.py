@@ -26,7 +26,10 @@ LineSpan = tuple[int, int, int]
 class Prefilter:
     """Which of many patterns are to be tried on which lines. Pattern n is bit n."""
 
-    def __init__(self, wanted: Sequence[Literals | None], memory_bytes: int | None = None) -> None:
+    def __init__(
+        self, wanted: Sequence[Literals | None], memory_bytes: int | None = None, *, fuller: Prefilter | None = None
+    ) -> None:
+        """With `fuller`, one that has all these texts and more, what they mean is not worked out again."""
         self._search: SpanFinder | None = None
         self._every_line = 0
         """Bits of the patterns to try on every line."""
@@ -34,6 +37,7 @@ class Prefilter:
         """For each text: the bits that it means, and how far back the search goes on for one that overlaps it."""
         self._all_bits = (1 << len(wanted)) - 1
         self._selected: dict[int, tuple[int, ...]] = {}
+        self._fuller = None if fuller is None else fuller._known
         self._build(wanted, PREFILTER_MEMORY_BYTES if memory_bytes is None else memory_bytes)
 
     @property
@@ -120,7 +124,15 @@ class Prefilter:
             self._every_line = self._all_bits
             return
         self._search = span_finder(compiled, anchored=False)
-        self._known = _meanings(wanted)
+        self._known = _meanings(wanted) if self._fuller is None else _thinned(self._fuller, wanted)
+
+
+def _thinned(fuller: dict[bytes, tuple[int, int]], wanted: dict[str, int]) -> dict[bytes, tuple[int, int]]:
+    """Meanings of fewer texts. To go further back than needed after one is a little slower, and as right."""
+    kept = 0
+    for bits in wanted.values():
+        kept |= bits
+    return {key: (bits & kept, back) for key, (bits, back) in fuller.items() if bits & kept}
 
 
 def _alternation(wanted: dict[str, int], ignoring_case: set[str]) -> bytes:

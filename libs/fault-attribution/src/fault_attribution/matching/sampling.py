@@ -87,13 +87,15 @@ class _LastText:
 
     def before(self, text: bytes, end: int) -> int:
         """A place in the last text in front of `end`; -1 when there is none."""
-        if self._run is None:
-            return max(text.rfind(each, 0, end) for each in self._texts)
+        # From near to far: a text that is nowhere in the block would be looked for in all of it each time.
         size = WINDOW_BYTES
         while True:
             begin = max(0, end - size)
-            spans = self._run(text[begin:end], 0)
-            if spans is not None:
+            if self._run is None:
+                at = max(text.rfind(each, begin, end) for each in self._texts)
+                if at >= 0:
+                    return at
+            elif (spans := self._run(text[begin:end], 0)) is not None:
                 return begin + spans[0][1] - 1
             if begin == 0:
                 return -1

@@ -84,7 +84,8 @@ class StreamPasses:
         left_out = Literals(texts=frozenset())
         if not hot and not sampled:
             return self._slow
-        prefilter = Prefilter([left_out if (hot | sampled) >> n & 1 else each for n, each in enumerate(self._literals)])
+        kept = [left_out if (hot | sampled) >> n & 1 else each for n, each in enumerate(self._literals)]
+        prefilter = Prefilter(kept, fuller=self.all)
         if not hot:
             return StreamPass(prefilter, None)
         return StreamPass(prefilter, HotPatterns([(n, self._patterns[n]) for n in self.all.patterns(hot)]))
