@@ -24,14 +24,9 @@ class RuleBook:
 
     def __init__(self, overlays: tuple[Path, ...], rules: RuleSet) -> None:
         self._overlays = overlays
-<<<<<<< HEAD
         self._rules = rules
         self._matcher: SignatureMatcher | None = None
-        self._seen = self._look()
-=======
-        self._use(rules)
         self._seen = look_at(self._overlays)
->>>>>>> main
 
     @property
     def causes(self) -> CauseBook:
@@ -68,23 +63,6 @@ class RuleBook:
         _log.info("rules_taken_up", signatures=len(rules.signatures), causes=len(rules.causes.rules))
         return True
 
-<<<<<<< HEAD
     def _load(self) -> tuple[RuleSet, SignatureMatcher]:
         rules = load_rules(self._overlays)
         return rules, SignatureMatcher(rules.signatures)
-
-    def _look(self) -> tuple[tuple[str, int, int], ...]:
-        found = []
-        for folder in self._overlays:
-            for path in sorted(folder.glob("**/*.yaml")):
-                try:
-                    stat = path.stat()
-                except OSError:
-                    continue  # It is gone between listing and look; the next look tells.
-                found.append((str(path), stat.st_mtime_ns, stat.st_size))
-        return tuple(found)
-=======
-    def _use(self, rules: RuleSet) -> None:
-        self._matcher = SignatureMatcher(rules.signatures)
-        self._rules = rules
->>>>>>> main
