@@ -66,7 +66,7 @@ class Sampling:
     def last_lines(self, number: int, text: bytes) -> Iterator[tuple[int, int]]:
         """Start and end of the lines that have fixed text of a sampled signature, from the end of a block on."""
         finder = self._finders[number]
-        end = len(text)
+        end = len(text) if finder.is_in(text) else 0
         while end > 0 and (at := finder.before(text, end)) >= 0:
             start = text.rfind(b"\n", 0, at) + 1
             stop = text.find(b"\n", at)
@@ -80,10 +80,16 @@ class _LastText:
     def __init__(self, literals: Literals) -> None:
         self._texts = [text.encode() for text in sorted(literals.texts)]
         self._run: SpanFinder | None = None
+        texts = "|".join(re2.escape(text) for text in sorted(literals.texts))
+        options = re2_options(PATTERN_MEMORY_BYTES, captures=False)
+        flags = "i" if literals.ignore_case else ""
+        self._any = span_finder(re2.compile(f"(?{flags}:{texts})", options), anchored=False)
         if literals.ignore_case:
-            texts = "|".join(re2.escape(text) for text in sorted(literals.texts))
-            options = re2_options(PATTERN_MEMORY_BYTES, captures=False)
             self._run = span_finder(re2.compile(rf"\C*(?i:{texts})", options), anchored=True)
+
+    def is_in(self, text: bytes) -> bool:
+        """Whether a block has any of the texts: one pass forward, where each of them would be a slow one backward."""
+        return self._any(text, 0) is not None
 
     def before(self, text: bytes, end: int) -> int:
         """A place in the last text in front of `end`; -1 when there is none."""
