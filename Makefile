@@ -92,6 +92,10 @@ e2e: setup ## tests with real torch processes and real kills
 chaos: setup ## over 200 recoveries from random faults at unlucky moments; SEED=, RECOVERIES= (each mode), MODE=new_process|in_place
 	@CHAOS_SEED=$${SEED:-$$RANDOM} CHAOS_RECOVERIES=$${RECOVERIES:-105} $(PYTEST) -q -s -x tests/chaos $${MODE:+-k $$MODE}
 
+.PHONY: sim
+sim: setup ## all services on virtual time from seeds, with faults; SEEDS=1000 FIRST=0, SEED=n or STORY=file replays one with a trace
+	@$(BIN)/python tools/simulate_seeds.py --seeds $${SEEDS:-1000} --first $${FIRST:-0} $${SEED:+--seed $$SEED} $${STORY:+--story $$STORY}
+
 .PHONY: test
 test: setup ## all tests
 	$(call say,test)

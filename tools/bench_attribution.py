@@ -126,8 +126,8 @@ def time_it(rules: RuleSet, stream_mib: int) -> tuple[list[str], list[dict[str, 
         small, log, stream = (Path(folder) / name for name in ("small.log", "rank_0.log", "stream.log"))
         start = diagnosed("start", small, write_log(small, healthy[:50], 1))
         rows = []
-        for what, lines in (("healthy training logs", healthy), ("every third line an error", mixed)):
-            count = write_log(log, lines, 64 * MIB)
+        for what, lines, size in (("healthy training logs", healthy, 256), ("every third line an error", mixed, 64)):
+            count = write_log(log, lines, size * MIB)
             rows.append(diagnosed(what, log, count, start=start))
         count = write_log(log, healthy, 64 * MIB)
         rows += floors(log, count, [each.pattern for each in rules.signatures])

@@ -124,7 +124,7 @@ async def test_xid_79_is_judged_as_hardware_and_the_spare_takes_over(
     faulted = await ear.first(NodeFaulted)
     assert faulted.condition == raised
     verdict = await ear.first(FaultClassified)
-    assert (verdict.attribution, verdict.cause) == (Attribution.HARDWARE, "gpu_lost")
+    assert (verdict.attribution, verdict.cause) == (Attribution.HARDWARE, "gpu_fell_off_bus")
     assert (verdict.culprit.node_id, verdict.culprit.gpu_uuid) == ("b", "GPU-b1")
     planned = await ear.first(RecoveryPlanned)
     assert [(move.node_id, move.node_rank) for move in planned.moves] == [("s", 1)]

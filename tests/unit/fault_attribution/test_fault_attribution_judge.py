@@ -164,3 +164,10 @@ def test_nobody_is_blamed_where_a_rule_says_so() -> None:
 def test_a_useless_threshold_is_refused(value: float) -> None:
     with pytest.raises(ValueError, match="confidence_min"):
         JudgePolicy(confidence_min=value)
+
+
+def test_while_the_job_is_well_an_unsure_verdict_does_nothing() -> None:
+    book = CauseBook.of((rule("hardware.a", weights(("odd", 0.5))),))
+    assert judge([seen("odd")], book).action is Action.RESTART_PROCESS
+    assert judge([seen("odd"), seen("work_went_on")], book).action is Action.WAIT_OR_IGNORE
+    assert judge([seen("odd"), seen("work_went_on")], CauseBook.of(())).action is Action.WAIT_OR_IGNORE

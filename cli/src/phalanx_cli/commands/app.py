@@ -20,6 +20,8 @@ from phalanx_cli.commands.node import node, nodes
 from phalanx_cli.commands.node_action import node_action
 from phalanx_cli.commands.policy import policy
 from phalanx_cli.commands.rules import rules
+from phalanx_cli.commands.simulate import EPILOG as SIMULATE_EPILOG
+from phalanx_cli.commands.simulate import simulate
 from phalanx_cli.stack import developer
 
 EPILOG = """\
@@ -57,6 +59,7 @@ app.command(epilog=INJECT_EPILOG)(inject)
 app.add_typer(hardware)
 app.add_typer(policy)
 app.add_typer(rules)
+app.command(epilog=SIMULATE_EPILOG)(simulate)
 app.command()(node)
 app.command()(nodes)
 app.command("node-action")(node_action)

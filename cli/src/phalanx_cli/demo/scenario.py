@@ -119,8 +119,8 @@ TRUTHS: dict[Fault, Truth] = {
         # What a program does to its own memory: the device reports it and is not to blame.
         done="an illegal memory access of a rank, with Xid 31",
         act=Act.HARDWARE,
-        attribution=Attribution.UNKNOWN,
-        causes=("python_exception",),
+        attribution=Attribution.USER,
+        causes=("illegal_memory_access",),
     ),
     Fault.XID_79: Truth(
         done="a GPU that falls off the bus, Xid 79",

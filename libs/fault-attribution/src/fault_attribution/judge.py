@@ -22,6 +22,8 @@ from fault_contracts.faults import Action, Attribution, Culprit
 HYPOTHESES_MAX = 8
 """Shown; more help nobody."""
 SUPPORT_FINDINGS_MAX = 16
+WELL = frozenset({"nothing_failed", "work_went_on", "ended_well"})
+"""Derived when no process failed and work is seen after whatever happened."""
 CONFIDENCE_MAX = 0.99
 """No verdict from logs is certain."""
 
@@ -63,7 +65,7 @@ def judge(findings: Iterable[Finding], book: CauseBook, policy: JudgePolicy | No
     confidence = min(CONFIDENCE_MAX, _mass_of(best.rule.attribution, active))
     decide = tuple(dict.fromkeys(each.rule.decide for each in active[:2] if each.rule.decide))
     if confidence < policy.confidence_min or best.rule.attribution is Attribution.UNKNOWN:
-        action = best.action if best.rule.attribution is Attribution.UNKNOWN else _cautious(best.action)
+        action = best.action if best.rule.attribution is Attribution.UNKNOWN else _cautious(best.action, known)
         return Judgement(
             attribution=Attribution.UNKNOWN,
             cause=best.rule.cause,
@@ -162,9 +164,9 @@ def _mass_of(attribution: Attribution, hypotheses: Sequence[Hypothesis]) -> floa
 
 
 def _nothing(known: Sequence[Finding], observed: tuple[Hypothesis, ...]) -> Judgement:
-    failed = any(each.role in (Role.CAUSE, Role.SYMPTOM, Role.VICTIM) for each in known)
+    failed = any(each.role in (Role.CAUSE, Role.SYMPTOM, Role.VICTIM) for each in known) and not _is_well(known)
     # Healthy logs are full of lines that look like errors. By themselves they are shown, and nothing is done.
-    odd = failed or any(each.role is Role.UNRECOGNISED for each in known)
+    odd = any(each.role not in (Role.CONTEXT, Role.PROGRESS, Role.BENIGN) for each in known)
     return Judgement(
         attribution=Attribution.UNKNOWN,
         cause="unrecognised" if odd else "no_evidence",
@@ -177,8 +179,15 @@ def _nothing(known: Sequence[Finding], observed: tuple[Hypothesis, ...]) -> Judg
     )
 
 
-def _cautious(action: Action) -> Action:
+def _is_well(known: Iterable[Finding]) -> bool:
+    """Whether the job is seen to be well: what then was found is shown, and nothing is done."""
+    return any(each.kind in WELL for each in known)
+
+
+def _cautious(action: Action, known: Iterable[Finding]) -> Action:
     """What an unsure verdict may cost: a restart or nothing. No node and no job is given up on a guess."""
+    if _is_well(known):
+        return Action.WAIT_OR_IGNORE
     if action in (Action.WAIT_OR_IGNORE, Action.RESTART_JOB):
         return action
     return Action.RESTART_PROCESS

@@ -7,8 +7,8 @@ from typing import Annotated, Self
 
 from pydantic import AliasChoices, Field, PrivateAttr, model_validator
 
-from fault_attribution.loading.rule_files import RuleSet, load_rules
-from fault_attribution.matching.signature_matcher import SignatureMatcher, SignatureRefused
+from fault_attribution.loading.rule_files import RuleSet, load_rules, shipped_folder
+from fault_attribution.matching.signature_matcher import check_patterns
 from fault_classifier.domain.classify import JudgePolicy
 from fault_classifier.domain.fact_policy import FactPolicy
 from service_kit.failpoints import Failpoints
@@ -73,9 +73,13 @@ class FaultClassifierSettings(BusSettings):
         if self._rule_set is None:
             try:
                 rules = load_rules(self.overlays)
-                SignatureMatcher(rules.signatures)
-            except (PolicyRefused, SignatureRefused) as error:
+            except PolicyRefused as error:
                 raise ValueError(f"PHALANX_RULES: {error}") from error
+            # The shipped patterns are tested where they are written; to compile all takes a second of the start.
+            own = [each for each in rules.signatures if not each.file.startswith(str(shipped_folder()))]
+            refused = next(check_patterns(own), "")
+            if refused:
+                raise ValueError(f"PHALANX_RULES: {refused}")
             self._rule_set = rules
         return self._rule_set
 

@@ -8,7 +8,8 @@ import pytest
 from judge_story import GLOO_RESET, Judge, died, lost, lost_peer, raised
 
 from fault_classifier.domain.classify import REVISIONS_MAX, JudgePolicy, next_deadline
-from fault_classifier.domain.event import GangBegun, IncidentOver, JobOver, PieceSeen
+from fault_classifier.domain.event import GangBegun, IncidentOver, JobOver, PieceSeen, SurroundingsSeen
+from fault_classifier.domain.evidence import Surrounding
 from fault_classifier.domain.fact_policy import FactPolicy
 
 
@@ -151,6 +152,15 @@ def test_a_closed_incident_is_not_waited_for() -> None:
     judge.see(died(0, error=lost_peer(), tag="b"), 2)
     judge.hear(IncidentOver(topology_version=2))
     assert [verdict.topology_version for verdict in judge.wait(5.0)] == [2]
+
+
+def test_what_befalls_a_node_after_the_gang_runs_again_changes_no_verdict() -> None:
+    judge = Judge()
+    judge.see(died(0, error=raised()), 1)
+    judge.hear(IncidentOver(topology_version=2))
+    gone = Surrounding(evidence_id="c", kind="xid_79", node_id="node-0", sentence="off the bus", device="GPU-1", xid=79)
+    assert judge.hear(SurroundingsSeen(topology_version=1, surroundings=(gone,))) == []
+    assert judge.job.generation(1).surroundings == ()
 
 
 def test_a_new_run_under_an_old_name_starts_without_a_past() -> None:

@@ -6,8 +6,7 @@ Several `MemoryBus` (one per service process) share one broker, so that a servic
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from random import Random  # noqa: TID251 - trouble comes from a seed, so that a failing run can be repeated
 from typing import Any
 
@@ -15,28 +14,10 @@ from fault_contracts.envelope import open_envelope
 from fault_contracts.registry import Stream, StreamSpec, stream_spec
 from service_kit.errors import BusUnavailable, StaleLeader
 from service_kit.ports import Clock, Delivery
-from service_kit.testing.memory_records import Durable, Orphan, Receiver, Record
+from service_kit.testing.memory_records import Durable, Orphan, Receiver, Record, matches
+from service_kit.testing.memory_records import Trouble as Trouble
 
 ACK_WAIT_S = 30.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
-    """What goes wrong, as probabilities per message.
-
-    Attributes:
-        publish_lost: a publish fails; half of these had been stored (the acknowledgement was lost).
-        dropped: a delivery does not arrive. Stored messages come again after ack_wait, others are gone.
-        duplicated: a delivery comes twice (stored: the acknowledgement was lost, so after ack_wait).
-        delay_s_max: each delivery takes up to this long; keys overtake each other, one key keeps its order.
-        reordered: a plain subscription's message is held back so that the next one of its key overtakes it.
-    """
-
-    publish_lost: float = 0.0
-    dropped: float = 0.0
-    duplicated: float = 0.0
-    delay_s_max: float = 0.0
-    reordered: float = 0.0
 
 
 class MemoryBroker:
@@ -49,13 +30,17 @@ class MemoryBroker:
         self.partitioned: set[str] = set()
         """Names of buses that reach nobody at the moment."""
         self.dropped_by_fence = 0
+        self.on_stored: list[Callable[[Record], None]] = []
+        """Told of each message that a stream keeps, before anybody gets it."""
         self.answers: dict[str, list[tuple[str, Callable[[bytes], Awaitable[bytes]]]]] = {}
         """Who serves a question; of several the newest is asked."""
-        self._streams: dict[Stream, list[Record]] = {stream: [] for stream in Stream}
+        self.streams: dict[Stream, list[Record]] = {stream: [] for stream in Stream}
         self._ids: dict[tuple[Stream, str], Record] = {}
         self._newest: dict[str, Record] = {}
         self._durables: dict[str, Durable] = {}
         self._listeners: list[Receiver] = []
+        self._hearing: dict[str, tuple[Receiver, ...]] = {}
+        """Who hears a subject, as far as it was asked; with thousands of agents most hear nothing of most."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     # ---------------------------------------------------------------------------------------------- for tests
@@ -63,14 +48,13 @@ class MemoryBroker:
     def stored(self, stream: Stream) -> list[Delivery]:
         """Everything a stream keeps and can be decoded, oldest first."""
         return [
-            Delivery(
-                envelope=open_envelope(record.body),
-                subject=record.subject,
-                stream_sequence=record.sequence,
-                deliveries=1,
-            )
-            for record in self._streams[stream]
+            Delivery(envelope=open_envelope(r.body), subject=r.subject, stream_sequence=r.sequence, deliveries=1)
+            for r in self.streams[stream]
         ]
+
+    def deliver_again(self, durable: str, record: Record) -> None:
+        """As if the acknowledgement of a message had been lost."""
+        self._again(durable, record, 2, 0.0)
 
     def inject(self, subject: str, body: bytes, stream: Stream | None) -> None:
         """Put raw bytes on a subject, as a broken or foreign sender would."""
@@ -78,6 +62,11 @@ class MemoryBroker:
             self.send(subject, body)
         else:
             self._append(stream, subject, body)
+
+    def is_drained(self) -> bool:
+        """No consumer has a message in hand or will get one again."""
+        waiting = any(d.waiting or any(r.in_hand for r in d.receivers) for d in self._durables.values())
+        return not waiting and not self._tasks
 
     async def close(self) -> None:
         """End what is still under way."""
@@ -113,9 +102,14 @@ class MemoryBroker:
         self._republish(spec, record)
         return record.sequence
 
-    def newest_first(self, stream: Stream, subject: str) -> list[Record]:
+    def newest_first(self, stream: Stream, subject: str) -> Iterator[Record]:
         """All messages on a subject of a stream."""
-        return [record for record in reversed(self._streams[stream]) if record.subject == subject]
+        if subject in self._newest:
+            yield from (record for record in reversed(self.streams[stream]) if record.subject == subject)
+
+    def knows(self, stream: Stream, message_id: str) -> bool:
+        """Whether a stream has taken a message of this id."""
+        return (stream, message_id) in self._ids
 
     def send(self, subject: str, body: bytes, sequence: int | None = None) -> None:
         """Core NATS: to whoever listens now."""
@@ -127,8 +121,8 @@ class MemoryBroker:
             stored_s=self.clock.monotonic_s(),
         )
         shares: set[str] = set()
-        for listener in tuple(self._listeners):
-            if listener.owner in self.partitioned or not _matches(listener.patterns, subject):
+        for listener in self._who_hears(subject):
+            if listener.owner in self.partitioned:
                 continue
             if listener.share in shares:
                 continue
@@ -136,7 +130,7 @@ class MemoryBroker:
                 shares.add(listener.share)
                 # Next time it is another's turn.
                 self._listeners.remove(listener)
-                self._listeners.append(listener)
+                self.listen(listener)
             if self.chance(self.trouble.dropped):
                 continue
             for _ in range(2 if self.chance(self.trouble.duplicated) else 1):
@@ -156,11 +150,13 @@ class MemoryBroker:
     def listen(self, receiver: Receiver) -> None:
         """Add a plain subscription."""
         self._listeners.append(receiver)
+        self._hearing.clear()
 
     def forget(self, receiver: Receiver) -> None:
         """Remove a plain subscription."""
         if receiver in self._listeners:
             self._listeners.remove(receiver)
+            self._hearing.clear()
 
     def attach(self, name: str, receiver: Receiver, *, streams: set[Stream], from_now: bool) -> None:
         """Connect a process to a durable, creating it when it is new."""
@@ -169,7 +165,7 @@ class MemoryBroker:
             durable = self._durables[name] = Durable(patterns=receiver.patterns)
             if not from_now:
                 for stream in sorted(streams):
-                    found = [r for r in self._streams[stream] if _matches(receiver.patterns, r.subject)]
+                    found = [r for r in self.streams[stream] if matches(receiver.patterns, r.subject)]
                     durable.waiting.extend((record, 1) for record in found)
         durable.patterns = receiver.patterns
         durable.receivers.append(receiver)
@@ -181,7 +177,7 @@ class MemoryBroker:
         if receiver in durable.receivers:
             durable.receivers.remove(receiver)
         for (stream, sequence), deliveries in receiver.in_hand.items():
-            record = self._streams[stream][sequence - 1]
+            record = self.streams[stream][sequence - 1]
             if killed:
                 orphan = Orphan(record=record)
                 durable.orphans.append(orphan)
@@ -223,16 +219,16 @@ class MemoryBroker:
             receiver.in_hand[(record.stream, record.sequence)] = deliveries
             receiver.take(record, deliveries)
 
-    def heal(self) -> None:
-        """End all partitions and deliver what waited."""
-        self.partitioned.clear()
+    def heal(self, *owners: str) -> None:
+        """End these partitions, or all, and deliver what waited."""
+        self.partitioned -= set(owners) or set(self.partitioned)
         for name in self._durables:
             self.pump(name)
 
     # ------------------------------------------------------------------------------------------------- inside
 
     def _append(self, stream: Stream, subject: str, body: bytes) -> Record:
-        records = self._streams[stream]
+        records = self.streams[stream]
         record = Record(
             stream=stream,
             sequence=len(records) + 1,
@@ -242,11 +238,18 @@ class MemoryBroker:
         )
         records.append(record)
         self._newest[subject] = record
+        for told in self.on_stored:
+            told(record)
         for name, durable in self._durables.items():
-            if _matches(durable.patterns, subject):
+            if matches(durable.patterns, subject):
                 durable.waiting.append((record, 1))
                 self.pump(name)
         return record
+
+    def _who_hears(self, subject: str) -> tuple[Receiver, ...]:
+        if subject not in self._hearing:
+            self._hearing[subject] = tuple(r for r in self._listeners if matches(r.patterns, subject))
+        return self._hearing[subject]
 
     def _republish(self, spec: StreamSpec, record: Record) -> None:
         if spec.republish is None:
@@ -285,12 +288,3 @@ class MemoryBroker:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _matches(patterns: tuple[str, ...], subject: str) -> bool:
-    tokens = subject.split(".")
-    for pattern in patterns:
-        wanted = pattern.split(".")
-        if len(wanted) == len(tokens) and all(w in ("*", t) for w, t in zip(wanted, tokens, strict=True)):
-            return True
-    return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from service_kit.errors import BusUnavailable, CompareAndSetLost
 from service_kit.ports import Entry
 
@@ -50,6 +52,10 @@ class MemoryKeyValue:
         """See the port."""
         self._maybe_fail()
         return [key for key, _ in sorted(self._entries.items(), key=lambda item: item[1].revision)]
+
+    def entries(self) -> Mapping[str, Entry]:
+        """For tests: all live entries."""
+        return self._entries
 
     def _put(self, key: str, value: bytes) -> int:
         self._revision += 1

@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 """Where virtual time begins; any fixed moment does."""
 SPINS_MAX = 20_000
+TURNS_MAX = 200_000
+"""Turns of the loop at one moment of virtual time. A message costs some ten; so many are a loop that never ends."""
 
 T = TypeVar("T")
 
@@ -105,11 +107,17 @@ class _JumpingSelector(selectors.DefaultSelector):
     """Does not wait: moves the loop's time to the next timer instead."""
 
     loop: VirtualLoop
+    turns = 0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         events: list[tuple[selectors.SelectorKey, int]] = super().select(0)
         if events or timeout == 0:
+            self.turns += 1
+            if self.turns > TURNS_MAX:
+                self.turns = 0
+                raise Deadlock(f"{TURNS_MAX} turns of the loop and no time passed: something spins")
             return events
+        self.turns = 0
         if timeout is None:
             raise Deadlock("every task waits and no timer is set")
         self.loop.elapsed_s += timeout

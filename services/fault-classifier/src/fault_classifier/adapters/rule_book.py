@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from fault_attribution.cause_rule import CauseBook
@@ -23,7 +24,8 @@ class RuleBook:
 
     def __init__(self, overlays: tuple[Path, ...], rules: RuleSet) -> None:
         self._overlays = overlays
-        self._use(rules)
+        self._rules = rules
+        self._matcher: SignatureMatcher | None = None
         self._seen = look_at(self._overlays)
 
     @property
@@ -32,30 +34,35 @@ class RuleBook:
         return self._rules.causes
 
     @property
-    def matcher(self) -> SignatureMatcher:
-        """Signatures in force, ready to run."""
+    def matcher(self) -> SignatureMatcher | None:
+        """Signatures in force, ready to run; None for the first second or two."""
         return self._matcher
 
     async def follow(self, clock: Clock) -> None:
-        """Look for changes until cancelled. Shipped rules never change under a running service."""
+        """Make the signatures ready, beside the first verdicts; then look for changes until cancelled.
+
+        Shipped rules never change under a running service.
+        """
+        self._matcher = await asyncio.to_thread(SignatureMatcher, self._rules.signatures)
         while self._overlays:
             await clock.sleep(LOOK_S)
-            self.reload()
+            await self.reload()
 
-    def reload(self) -> bool:
+    async def reload(self) -> bool:
         """Take up what changed; says whether other rules are in force now."""
         seen = look_at(self._overlays)
         if seen == self._seen:
             return False
         self._seen = seen
         try:
-            self._use(load_rules(self._overlays))
+            rules, matcher = await asyncio.to_thread(self._load)
         except (PolicyRefused, SignatureRefused) as error:
             _log.error("rules_refused", reason=str(error))
             return False
-        _log.info("rules_taken_up", signatures=len(self._rules.signatures), causes=len(self._rules.causes.rules))
+        self._rules, self._matcher = rules, matcher
+        _log.info("rules_taken_up", signatures=len(rules.signatures), causes=len(rules.causes.rules))
         return True
 
-    def _use(self, rules: RuleSet) -> None:
-        self._matcher = SignatureMatcher(rules.signatures)
-        self._rules = rules
+    def _load(self) -> tuple[RuleSet, SignatureMatcher]:
+        rules = load_rules(self._overlays)
+        return rules, SignatureMatcher(rules.signatures)

@@ -26,13 +26,13 @@ ORDINAL_BASE = 1_000_000
 class TextReader:
     """Reads with the signatures that are in force."""
 
-    def __init__(self, matcher: Callable[[], SignatureMatcher]) -> None:
+    def __init__(self, matcher: Callable[[], SignatureMatcher | None]) -> None:
         self._matcher = matcher
 
     def rows(self, raised: ConditionRaised, exit_: Exit) -> tuple[LogRow, ...]:
         """What signatures find in the words of a death."""
-        worker = raised.worker
-        if worker is None:
+        worker, matcher = raised.worker, self._matcher()
+        if worker is None or matcher is None:
             return ()
         lines = list(worker.stderr_tail[-LINES_MAX:])
         if worker.error is not None and worker.restart_asked is None:
@@ -42,33 +42,34 @@ class TextReader:
         for number, text in enumerate(lines):
             if number and 'File "' in lines[number - 1] and '", line ' in lines[number - 1]:
                 continue  # source that a traceback quotes: it says what would be raised, not that it was
-            for row in self._row(exit_, text[:LINE_CHARS_MAX], ORDINAL_BASE + number):
+            for row in _rows(matcher, exit_, text[:LINE_CHARS_MAX], ORDINAL_BASE + number):
                 found.setdefault((row.signature_id, row.kind), row)
         return tuple(found.values())
 
-    def _row(self, exit_: Exit, text: str, ordinal: int) -> list[LogRow]:
-        line = EvidenceLine(
-            text=text.splitlines()[0] if text.strip() else "",
-            source=Source.WORKER_STDERR,
-            node=exit_.node_id,
+
+def _rows(matcher: SignatureMatcher, exit_: Exit, text: str, ordinal: int) -> list[LogRow]:
+    line = EvidenceLine(
+        text=text.splitlines()[0] if text.strip() else "",
+        source=Source.WORKER_STDERR,
+        node=exit_.node_id,
+        rank=exit_.rank,
+        stream="stderr",
+        number=ordinal,
+    )
+    return [
+        LogRow(
+            kind=each.kind,
+            role=str(each.role),
+            signature_id=each.rule_id,
+            node_id=exit_.node_id,
             rank=exit_.rank,
             stream="stderr",
-            number=ordinal,
+            ordinal=ordinal,
+            process=str(exit_.status.pid),
+            device=each.device,
+            text=each.text,
+            captures=dict(each.captures),
         )
-        return [
-            LogRow(
-                kind=each.kind,
-                role=str(each.role),
-                signature_id=each.rule_id,
-                node_id=exit_.node_id,
-                rank=exit_.rank,
-                stream="stderr",
-                ordinal=ordinal,
-                process=str(exit_.status.pid),
-                device=each.device,
-                text=each.text,
-                captures=dict(each.captures),
-            )
-            for each in self._matcher().findings(line)
-            if each.role in TOLD
-        ]
+        for each in matcher.findings(line)
+        if each.role in TOLD
+    ]

@@ -129,6 +129,9 @@ def _grow(
             grown = add(old, piece)
         case LinesSeen(rows=rows, dropped=dropped):
             grown = add_log_rows(old, rows, dropped)
+        case SurroundingsSeen() if old.closed:
+            # The gang runs again: what befalls its nodes from now on did not break it then.
+            return _same(job, "closed", "the incident is over; what is around the job now did not cause it")
         case SurroundingsSeen(surroundings=surroundings):
             grown = add_surroundings(old, surroundings)
     if grown == old:

@@ -71,8 +71,14 @@ def device_facts(fault: DeviceFault) -> Iterator[Finding]:
     }
     sentence = f"{fault.named} on {fault.node_id} failed: {fault.sentence}{wish}"
     yield _finding(fault, "device_fault", sentence, captures, role=Role.CAUSE)
-    codes = {} if fault.xid is None else {"code": str(fault.xid)}
-    yield _finding(fault, fault.check, f"{fault.sentence}{wish}", codes, role=Role.SYMPTOM)
+    for kind in kinds_of_check(fault.check, fault.xid, fault.sxid):
+        yield _finding(fault, kind, f"{fault.sentence}{wish}", {"check": fault.check}, role=Role.SYMPTOM)
+
+
+def kinds_of_check(check: str, xid: int | None, sxid: int | None) -> tuple[str, ...]:
+    """The words in which rules know a check: its own, and the driver's code, as lines of the kernel log are read."""
+    codes = (None if xid is None else f"xid_{xid}", None if sxid is None else f"sxid_{sxid}")
+    return tuple(dict.fromkeys([check, *(code for code in codes if code is not None)]))
 
 
 def _finding(fault: DeviceFault, kind: str, sentence: str, captures: dict[str, str], *, role: Role) -> Finding:

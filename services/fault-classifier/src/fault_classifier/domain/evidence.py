@@ -147,12 +147,19 @@ class DeviceFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A failure condition of the job that no rule of this version reads."""
+    """A failure condition of the job that is the user's own, or that no rule of this version reads.
+
+    Attributes:
+        xid: code of the NVIDIA driver, where it is one.
+        device: PCI address or uuid of the GPU that told it; it is not to blame.
+    """
 
     evidence_id: str
     node_id: str
     check: str
     sentence: str
+    xid: int | None = None
+    device: str = ""
 
 
 Piece = Exit | LostNode | Faulted | DeviceFault | Note
@@ -175,6 +182,8 @@ class Surrounding:
     captures: dict[str, str] = field(default_factory=dict)
     rule_id: str = ""
     count: int = 1
+    xid: int | None = None
+    sxid: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,15 +6,16 @@ The result is a function of the set of evidence; arrival order plays no part.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fault_attribution.evidence_line import Source
 from fault_attribution.finding import Finding, Role
-from fault_classifier.domain.device_facts import device_facts
+from fault_classifier.domain.device_facts import device_facts, kinds_of_check
 from fault_classifier.domain.evidence import Exit, Generation, JobEvidence, Surrounding
 from fault_classifier.domain.exit_facts import exit_facts, exit_finding
 from fault_classifier.domain.fact_policy import FactPolicy
-from fault_classifier.domain.gang_facts import facts_without_a_cause, lost_node_fact, note_fact, victim_fact
+from fault_classifier.domain.gang_facts import facts_without_a_cause, lost_node_fact, note_facts, victim_fact
 from fault_classifier.domain.live_facts import live_facts
 from fault_classifier.domain.log_row import LogRow
 from fault_classifier.domain.victim import victim_reason
@@ -56,10 +57,10 @@ def facts_of(generation: Generation, job: JobEvidence, policy: FactPolicy) -> Fa
         found += device_facts(device)
     stands = bool(found)
     found += [victim_fact(each) for each in victims]
-    found += [note_fact(note) for note in generation.notes]
+    found += [fact for note in generation.notes for fact in note_facts(note)]
     found += [_status(each) for each in generation.exits]
     found += [log_fact(row) for row in generation.rows]
-    found += [_surrounding(each) for each in generation.surroundings]
+    found += [fact for each in generation.surroundings for fact in _surrounding(each)]
     if not stands:
         found += facts_without_a_cause(generation, victims)
     return Facts(by_id={each.finding_id: each for each in found}, stands=stands, victims=victims)
@@ -104,19 +105,20 @@ def _status(exit_: Exit) -> Finding:
     return exit_finding(exit_, "exit_status", f"rank {exit_.rank} ended", captures, role=Role.CONTEXT)
 
 
-def _surrounding(each: Surrounding) -> Finding:
-    return Finding(
-        finding_id=f"{each.kind}:{each.evidence_id}",
-        kind=each.kind,
-        role=Role.CONTEXT,
-        node=each.node_id,
-        device=each.device,
-        captures=each.captures,
-        text=each.sentence,
-        rule_id=each.rule_id or "live.surroundings",
-        count=each.count,
-        because=(each.evidence_id,),
-    )
+def _surrounding(each: Surrounding) -> Iterator[Finding]:
+    for kind in kinds_of_check(each.kind, each.xid, each.sxid):
+        yield Finding(
+            finding_id=f"{kind}:{each.evidence_id}",
+            kind=kind,
+            role=Role.CONTEXT,
+            node=each.node_id,
+            device=each.device,
+            captures=each.captures,
+            text=each.sentence,
+            rule_id=each.rule_id or "live.surroundings",
+            count=each.count,
+            because=(each.evidence_id,),
+        )
 
 
 def _place(exit_: Exit) -> tuple[str, int, int, str]:

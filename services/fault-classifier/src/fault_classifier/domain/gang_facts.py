@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fault_attribution.finding import Finding, Role
+from fault_classifier.domain.device_facts import kinds_of_check
 from fault_classifier.domain.evidence import Exit, Generation, LostNode, Note
 from fault_classifier.domain.exit_facts import EVIDENCE_MAX, TEXT_MAX, exit_finding
 from fault_classifier.domain.victim import is_communication_error, victim_reason
@@ -30,17 +31,19 @@ def victim_fact(exit_: Exit) -> Finding:
     return exit_finding(exit_, "rank_followed", reason, {}, role=Role.VICTIM)
 
 
-def note_fact(note: Note) -> Finding:
+def note_facts(note: Note) -> Iterator[Finding]:
     """A failure condition that is the user's own, or that this version does not know: kept under its check's name."""
-    return Finding(
-        finding_id=f"{note.check}:{note.evidence_id}",
-        kind=note.check,
-        role=Role.SYMPTOM,
-        node=note.node_id,
-        text=note.sentence[:TEXT_MAX],
-        rule_id="live.note",
-        because=(note.evidence_id,),
-    )
+    for kind in kinds_of_check(note.check, note.xid, None):
+        yield Finding(
+            finding_id=f"{kind}:{note.evidence_id}",
+            kind=kind,
+            role=Role.SYMPTOM,
+            node=note.node_id,
+            device=note.device,
+            text=note.sentence[:TEXT_MAX],
+            rule_id="live.note",
+            because=(note.evidence_id,),
+        )
 
 
 def facts_without_a_cause(generation: Generation, victims: Sequence[Exit]) -> Iterator[Finding]:

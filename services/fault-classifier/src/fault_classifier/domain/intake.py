@@ -106,6 +106,8 @@ def from_node_fault(faulted: NodeFaulted) -> DeviceFault | Note:
             node_id=raised.node_id,
             check=raised.check,
             sentence=raised.reason[:MESSAGE_MAX],
+            xid=None if device is None else device.xid,
+            device="" if device is None else device.gpu_uuid or device.pci_bus_id,
         )
     return DeviceFault(
         evidence_id=raised.condition_id,
@@ -153,7 +155,6 @@ def from_surrounding_condition(raised: ConditionRaised) -> Surrounding:
     captures = {"tier": str(raised.tier), "component": str(raised.component)}
     if device is not None:
         captures |= {"origin": str(device.origin), "sympathetic": "yes" if device.sympathetic else "no"}
-        captures |= {} if device.xid is None else {"code": str(device.xid)}
     return Surrounding(
         evidence_id=raised.condition_id,
         kind=raised.check,
@@ -163,6 +164,8 @@ def from_surrounding_condition(raised: ConditionRaised) -> Surrounding:
         captures=captures,
         rule_id=device.rule_id if device is not None else "",
         count=raised.count,
+        xid=None if device is None else device.xid,
+        sxid=None if device is None else device.sxid,
     )
 
 

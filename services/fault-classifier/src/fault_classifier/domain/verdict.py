@@ -147,6 +147,8 @@ def _culprit(judgement: Judgement, generation: Generation) -> Culprit:
     culprit, best = judgement.culprit, judgement.best
     if culprit.gpu_uuid is None or best is None:
         return culprit
+    if judgement.attribution not in (Attribution.HARDWARE, Attribution.DRIVER):
+        return culprit.model_copy(update={"gpu_uuid": None})  # it told of the fault and has none
     # Hardware is known by uuid. A line may name a GPU otherwise; that stays in the reason.
     known = {each.gpu_uuid for each in generation.devices if each.gpu_uuid}
     named = culprit.gpu_uuid

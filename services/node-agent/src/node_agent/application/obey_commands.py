@@ -19,7 +19,7 @@ from node_agent.application.request_checkpoint import CheckpointAsk, RequestRefu
 from node_agent.application.start_workers import TableGap, WorkerStart
 from node_agent.application.stop_workers import WorkerStop
 from node_agent.domain.agent_state import TransitionRefused
-from node_agent.domain.fence import FenceVerdict, Ruling, judge, point_of
+from node_agent.domain.fence import FenceVerdict, Ruling, judge, owed, point_of
 from service_kit.ports import Clock, Delivery
 
 COMMANDS: tuple[type[Command], ...] = (StopWorkers, StartWorkers, EndJob, RequestCheckpoint)
@@ -130,6 +130,7 @@ class CommandIntake:
         if entry.instance_id != self._life.identity.instance_id:
             # Its workers ended with the agent that started them, and AgentReported has told that this is a new life.
             over = isinstance(command, StartWorkers | RequestCheckpoint)
+            over = over or not owed(command, self._journal.newest(command.job_id))
             if not over and command.expires_at > self._clock.now():
                 await self._obey(command, causation_id)
             return

@@ -85,6 +85,14 @@ def judge(command: Command, *, newest: FencePoint, done_before: bool, now: datet
     return _verdict(Ruling.OBEY, "newer", f"{_shown(point)} is newer than {_shown(newest)}")
 
 
+def owed(command: Command, newest: FencePoint) -> bool:
+    """A command that an earlier life of this agent carried out is done anew only while nothing newer was obeyed.
+
+    A stop of version 1 that is delivered once more must not end the ranks of version 2.
+    """
+    return point_of(command) >= newest
+
+
 def _verdict(ruling: Ruling, rule: str, sentence: str) -> FenceVerdict:
     return FenceVerdict(ruling=ruling, reason=Reason(rule_id=f"agent.fence.{rule}", sentence=sentence))
 

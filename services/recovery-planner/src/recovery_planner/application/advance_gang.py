@@ -63,6 +63,8 @@ class _Desk:
     dirty: bool = False
     doubtful: bool = False
     """An event did not fit the copy, which may be old."""
+    unsure: bool = False
+    """The store did not answer: what it holds has to be read, also when no event comes again."""
     losses: int = 0
     queue: deque[_Request] = field(default_factory=deque)
     task: asyncio.Task[None] | None = None
@@ -122,8 +124,9 @@ class AdvanceGang:
         return desk.gang if desk else None
 
     def owing(self) -> list[str]:
-        """Jobs with unpublished effects that nobody works on."""
-        return [d.job_id for d in self._desks.values() if d.task is None and d.gang is not None and d.gang.pending]
+        """Jobs that nobody works on and that have unpublished effects, or a record that could not be reached."""
+        idle = [desk for desk in self._desks.values() if desk.task is None]
+        return [desk.job_id for desk in idle if desk.unsure or (desk.gang is not None and desk.gang.pending)]
 
     async def stop(self) -> None:
         """Finish what is in hand and forget everything: somebody else may lead from now on."""
@@ -160,7 +163,8 @@ class AdvanceGang:
             desk.task = None
             for request in (*waiting, *desk.queue):  # only when this task was cancelled
                 request.fail(TransientError("the planner is stopping"))
-            if desk.gang is None or (desk.gang.phase is Phase.ENDED and not desk.gang.pending):
+            is_over = desk.gang is None or (desk.gang.phase is Phase.ENDED and not desk.gang.pending)
+            if is_over and not desk.unsure:
                 self._drop(desk.job_id)
 
     async def _cycle(self, desk: _Desk, fresh: list[_Request]) -> None:
@@ -188,7 +192,7 @@ class AdvanceGang:
     async def _load(self, desk: _Desk) -> None:
         await self._checkpoints.load(desk.job_id)
         stored = await self._store.load(desk.job_id)
-        desk.loaded = True
+        desk.loaded, desk.unsure = True, False
         if stored is not None:
             assert_holds(stored.gang)
             desk.gang, desk.revision = stored.gang, stored.revision
@@ -259,6 +263,8 @@ class AdvanceGang:
         if desk.dirty or is_stale:
             # Whether it was written is unknown, or it is no longer ours: the store knows.
             desk.forget()
+        # A heartbeat or a lost agent is not told again, so the alarms of this job must not be dropped with the copy.
+        desk.unsure = desk.gang is None and not is_stale
         if is_stale:
             error = TransientError(f"job {desk.job_id}: another planner leads")
         log.warning("gang_not_advanced", job_id=desk.job_id, error=str(error), type=type(error).__name__)

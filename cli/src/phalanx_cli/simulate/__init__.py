@@ -1,0 +1,1 @@
+"""`phalanx simulate`: what a recovery policy would have given, in discrete events over a trace of faults."""
