@@ -46,7 +46,7 @@ def sweep(first: int, count: int, jobs: int) -> int:
         for chunk, broken in zip(chunks, pool.map(broken_in, chunks), strict=True):
             found += broken
             done += len(chunk)
-            if done % 1_000 < CHUNK:
+            if done % 500 < CHUNK:
                 spent_s = time.perf_counter() - began_s
                 print(f"{done} of {count} seeds, {len(found)} broken, {spent_s:.0f} s", flush=True)
     took_s = time.perf_counter() - began_s
@@ -80,6 +80,21 @@ def replay(scenario: Scenario) -> int:
     return 1 if result.violations else 0
 
 
+def crowd(agents: int, seed: int) -> int:
+    """One run with thousands of agents."""
+    began_s = time.perf_counter()
+    scenario = sim_seeds.crowd_of(agents, seed)
+    result = sim_run.run(scenario)
+    count = sum(len(job.agents) for job in scenario.jobs)
+    print(
+        f"{count} agents in {len(scenario.jobs)} jobs, {len(scenario.faults)} faults: {result.messages} messages in"
+        f" {result.took_s:.0f} virtual seconds, simulated in {time.perf_counter() - began_s:.0f} s"
+    )
+    for each in result.violations:
+        print(f"BROKEN at {each}")
+    return 1 if result.violations else 0
+
+
 def main() -> int:
     """Read the arguments and do one of the three."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -87,6 +102,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first of them (default 0)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)")
     parser.add_argument("--seed", type=int, help="replay this one, with a trace")
+    parser.add_argument("--agents", type=int, help="one big run: so many agents in jobs of fifty nodes")
     parser.add_argument("--story", type=Path, help="replay a story file, with a trace")
     options = parser.parse_args()
     if options.seeds < 1 or options.jobs < 1:
@@ -96,6 +112,8 @@ def main() -> int:
             return replay(sim_story.read(options.story.read_text(encoding="utf-8")))
         except (OSError, sim_story.StoryError) as error:
             parser.error(f"{options.story}: {error}")
+    if options.agents is not None:
+        return crowd(options.agents, options.seed or 0)
     if options.seed is not None:
         return replay(sim_seeds.scenario_of(options.seed))
     return sweep(options.first, options.seeds, options.jobs)

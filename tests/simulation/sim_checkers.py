@@ -14,7 +14,7 @@ from sim_events import FaultDone, GangWritten, MessageStored, Obeyed, RanksStart
 
 from fault_contracts.commands import Command, EndJob, LeaderEpoch, StartWorkers, StopWorkers
 from fault_contracts.envelope import seal
-from fault_contracts.hardware import standing_of_record
+from fault_contracts.hardware import NodeStandingChanged
 from fault_contracts.payload import Health
 from fault_contracts.preemption import RequestCheckpoint
 from fault_contracts.registry import Stream
@@ -270,11 +270,12 @@ class Listed(Checker):
     def saw(self, event: SimEvent) -> None:
         """See Checker."""
         now_s = self.world.clock.monotonic_s()
-        for node_id, entry in self.world.nodes.entries().items():
-            if standing_of_record(entry.value).fit is Health.BAD:
-                self._bad_since.setdefault(node_id, now_s)
+        if isinstance(event, MessageStored) and isinstance(event.envelope.data, NodeStandingChanged):
+            told = event.envelope.data
+            if told.standing.fit is Health.BAD:
+                self._bad_since.setdefault(told.node_id, now_s)
             else:
-                self._bad_since.pop(node_id, None)
+                self._bad_since.pop(told.node_id, None)
         if not isinstance(event, GangWritten) or event.before is None:
             return
         if event.gang.table.topology_version == event.before.table.topology_version:

@@ -12,9 +12,12 @@ from node_agent.domain import fence
 from recovery_planner.application.advance_gang import AdvanceGang
 from recovery_planner.application.publish_effects import EffectPublisher
 from recovery_planner.domain import (
+    checkpoint,
     checkpoint_history,
     culprit,
     membership,
+    node_faults,
+    node_fitness,
     plan,
 )
 from recovery_planner.domain.budget import Budget
@@ -23,11 +26,16 @@ from recovery_planner.domain.gang import Gang
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """One broken rule, and a checker that must see it (others may see it first)."""
+    """One broken rule, and a checker that must see it (others may see it first).
+
+    Attributes:
+        story: the file that tells the rare moment in which it matters; empty: the seeds meet it often enough.
+    """
 
     name: str
     breaks: tuple[str, ...]
     patches: Callable[[], list[Any]]
+    story: str = ""
 
 
 @contextmanager
@@ -135,6 +143,12 @@ MUTANTS: tuple[Mutant, ...] = (
         patches=lambda: [patch.object(checkpoint_history, "is_complete", lambda _c, _r: True)],
     ),
     Mutant(
+        name="start from an overwritten step",
+        breaks=("confirmed_step",),
+        story="overwritten_step",
+        patches=lambda: [patch.object(checkpoint, "is_overwritten", lambda _c, _s: False)],
+    ),
+    Mutant(
         name="nobody is waited for",
         breaks=("one_topology",),
         patches=lambda: [patch.object(Gang, "awaited", property(lambda _gang: ()))],
@@ -148,6 +162,16 @@ MUTANTS: tuple[Mutant, ...] = (
         name="message ids from a counter",
         breaks=("record_first", "journal"),
         patches=lambda: [patch.object(EffectPublisher, "_envelope", _anonymous)],
+    ),
+    Mutant(
+        name="a listed device is not held back",
+        breaks=("listed_device",),
+        story="listed_node_stays_out",
+        patches=lambda: [
+            patch.object(node_fitness, "hold_back", lambda _draft, _member: None),
+            patch.object(node_faults, "hold_back", lambda _draft, _member: None),
+            patch.object(culprit, "blamed_node", lambda _verdict: ""),
+        ],
     ),
     Mutant(
         name="the old life's ranks are taken for alive",

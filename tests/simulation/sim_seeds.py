@@ -48,6 +48,21 @@ def scenario_of(seed: int) -> Scenario:
     )
 
 
+def crowd_of(agents: int, seed: int = 0) -> Scenario:
+    """Jobs of fifty nodes and two spares; something befalls every second one, and the planner in the midst."""
+    dice = Random(f"crowd/{seed}")
+    count = max(1, agents // 52)
+    jobs = tuple(JobPlan(name=f"j{n}", nodes=50, spares=2, nproc=1, save_every=10) for n in range(count))
+    faults = [
+        Fault(at_s=round(12 + 6 * dice.random(), 3), verb="lose node", target=dice.choice(job.agents))
+        for job in jobs[::2]
+    ]
+    faults.append(Fault(at_s=13.0, verb="crash", target="planner", number=100))
+    return Scenario(
+        seed=seed, jobs=jobs, planners=2, network=Trouble(dropped=0.001, delay_s_max=0.05), faults=tuple(faults)
+    )
+
+
 def _job(dice: Random, name: str) -> JobPlan:
     return JobPlan(
         name=name,

@@ -76,6 +76,7 @@ class World:
         }
         self.training = Training(self)
         self.agents: dict[str, SimAgent] = {}
+        self._of_job: dict[str, dict[str, SimAgent]] = {job.name: {} for job in scenario.jobs}
         self.disks: dict[str, Disk] = {}
         self.gone: set[str] = set()
         """Nodes that do not come back."""
@@ -142,13 +143,13 @@ class World:
             return
         agent = SimAgent(self, job, node_id, 1 if old is None else old.life + 1, self.disks[node_id])
         agent.clock_off_s = 0.0 if old is None else old.clock_off_s
-        self.agents[node_id] = agent
+        self.agents[node_id] = self._of_job[job][node_id] = agent
         self.note(f"{agent.instance_id} begins")
         agent.begin()
 
     def agents_of(self, job: str) -> list[SimAgent]:
         """Those that live."""
-        return [agent for agent in self.agents.values() if agent.job == job and not agent.dead]
+        return [agent for agent in self._of_job[job].values() if not agent.dead]
 
     def holder(self, job: str, rank: int) -> SimAgent | None:
         """The agent whose node runs a rank now."""

@@ -20,6 +20,12 @@ def test_every_promise_is_kept(first: int) -> None:
         assert not result.violations, f"make sim SEED={seed}: {result.violations[0]}"
 
 
+def test_a_crowd_keeps_them_too() -> None:
+    """156 agents; `tools/simulate_seeds.py --agents 3000` is the same with more."""
+    result = sim_run.run(sim_seeds.crowd_of(156))
+    assert not result.violations, result.violations[0]
+
+
 def test_a_seed_is_the_same_run_in_every_process() -> None:
     code = "import sim_run, sim_seeds; print(sim_run.run(sim_seeds.scenario_of(23)))"
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from dataclasses import dataclass
 from random import Random  # noqa: TID251 - trouble comes from a seed, so that a failing run can be repeated
 from typing import Any
 
@@ -16,27 +15,9 @@ from fault_contracts.registry import Stream, StreamSpec, stream_spec
 from service_kit.errors import BusUnavailable, StaleLeader
 from service_kit.ports import Clock, Delivery
 from service_kit.testing.memory_records import Durable, Orphan, Receiver, Record, matches
+from service_kit.testing.memory_records import Trouble as Trouble
 
 ACK_WAIT_S = 30.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
-    """What goes wrong, as probabilities per message.
-
-    Attributes:
-        publish_lost: a publish fails; half of these had been stored (the acknowledgement was lost).
-        dropped: a delivery does not arrive. Stored messages come again after ack_wait, others are gone.
-        duplicated: a delivery comes twice (stored: the acknowledgement was lost, so after ack_wait).
-        delay_s_max: each delivery takes up to this long; keys overtake each other, one key keeps its order.
-        reordered: a plain subscription's message is held back so that the next one of its key overtakes it.
-    """
-
-    publish_lost: float = 0.0
-    dropped: float = 0.0
-    duplicated: float = 0.0
-    delay_s_max: float = 0.0
-    reordered: float = 0.0
 
 
 class MemoryBroker:
@@ -58,6 +39,8 @@ class MemoryBroker:
         self._newest: dict[str, Record] = {}
         self._durables: dict[str, Durable] = {}
         self._listeners: list[Receiver] = []
+        self._hearing: dict[str, tuple[Receiver, ...]] = {}
+        """Who hears a subject, as far as it was asked; with thousands of agents most hear nothing of most."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     # ---------------------------------------------------------------------------------------------- for tests
@@ -138,8 +121,8 @@ class MemoryBroker:
             stored_s=self.clock.monotonic_s(),
         )
         shares: set[str] = set()
-        for listener in tuple(self._listeners):
-            if listener.owner in self.partitioned or not matches(listener.patterns, subject):
+        for listener in self._who_hears(subject):
+            if listener.owner in self.partitioned:
                 continue
             if listener.share in shares:
                 continue
@@ -147,7 +130,7 @@ class MemoryBroker:
                 shares.add(listener.share)
                 # Next time it is another's turn.
                 self._listeners.remove(listener)
-                self._listeners.append(listener)
+                self.listen(listener)
             if self.chance(self.trouble.dropped):
                 continue
             for _ in range(2 if self.chance(self.trouble.duplicated) else 1):
@@ -167,11 +150,13 @@ class MemoryBroker:
     def listen(self, receiver: Receiver) -> None:
         """Add a plain subscription."""
         self._listeners.append(receiver)
+        self._hearing.clear()
 
     def forget(self, receiver: Receiver) -> None:
         """Remove a plain subscription."""
         if receiver in self._listeners:
             self._listeners.remove(receiver)
+            self._hearing.clear()
 
     def attach(self, name: str, receiver: Receiver, *, streams: set[Stream], from_now: bool) -> None:
         """Connect a process to a durable, creating it when it is new."""
@@ -260,6 +245,11 @@ class MemoryBroker:
                 durable.waiting.append((record, 1))
                 self.pump(name)
         return record
+
+    def _who_hears(self, subject: str) -> tuple[Receiver, ...]:
+        if subject not in self._hearing:
+            self._hearing[subject] = tuple(r for r in self._listeners if matches(r.patterns, subject))
+        return self._hearing[subject]
 
     def _republish(self, spec: StreamSpec, record: Record) -> None:
         if spec.republish is None:

@@ -10,6 +10,25 @@ from fault_contracts.registry import Stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """What goes wrong, as probabilities per message.
+
+    Attributes:
+        publish_lost: a publish fails; half of these had been stored (the acknowledgement was lost).
+        dropped: a delivery does not arrive. Stored messages come again after ack_wait, others are gone.
+        duplicated: a delivery comes twice (stored: the acknowledgement was lost, so after ack_wait).
+        delay_s_max: each delivery takes up to this long; keys overtake each other, one key keeps its order.
+        reordered: a plain subscription's message is held back so that the next one of its key overtakes it.
+    """
+
+    publish_lost: float = 0.0
+    dropped: float = 0.0
+    duplicated: float = 0.0
+    delay_s_max: float = 0.0
+    reordered: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """A stored message."""
 
