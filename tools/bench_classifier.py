@@ -5,6 +5,9 @@ The domain and the engine of fault-classifier with all shipped rules; no bus and
     storm    one gang of 1,024 ranks breaks: one cause, lines and deaths of victims from every rank
     jobs     many small jobs break one after the other, each of something else
     lines    healthy jobs whose ranks print warnings: nothing breaks
+
+The figure is that of all three together. `jobs` is the dearest: every seventh event asks for a judgement of its own.
+Times are CPU times of this process.
 """
 
 from __future__ import annotations
@@ -142,7 +145,7 @@ def main() -> int:
     rules = load_rules()
     print(f"{len(rules.causes.rules)} cause rules, {len(rules.signatures)} signatures")
     print(f"{'load':8} {'events':>8} {'events/s':>10} {'verdicts':>9} {'first verdict, ms: median':>26} {'worst':>7}")
-    missed = False
+    late, events, took_s = False, 0, 0.0
     for name, load in (("storm", storm(options.ranks)), ("jobs", jobs(options.jobs)), ("lines", lines(5_000))):
         meter = run(load, rules.causes)
         first = sorted(meter.first_ms) or [0.0]
@@ -150,7 +153,10 @@ def main() -> int:
             f"{name:8} {meter.events:8} {meter.per_s:10,.0f} {meter.verdicts:9} "
             f"{first[len(first) // 2]:26.2f} {first[-1]:7.2f}"
         )
-        missed = missed or meter.per_s < options.least or first[-1] > 100.0
+        late = late or first[-1] > 100.0
+        events, took_s = events + meter.events, took_s + meter.took_s
+    missed = late or events / took_s < options.least
+    print(f"{'together':8} {events:8} {events / took_s:10,.0f}")
     print("not reached" if missed else f"reached: {options.least:,.0f} events/s, first verdict within 100 ms")
     return int(missed)
 

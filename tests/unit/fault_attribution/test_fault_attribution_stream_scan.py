@@ -58,9 +58,9 @@ def test_equal_findings_are_one_with_a_count_and_the_last_is_kept() -> None:
 
 
 def test_of_many_different_ones_the_first_and_the_last_are_kept_and_all_are_counted() -> None:
-    found = scanned(b"".join(b"step %d\n" % n for n in range(10_000)))
+    found = scanned(b"".join(b"peer %d is gone\n" % n for n in range(10_000)))
     assert len(found) == finding_fold.DISTINCT_MAX + 2
-    assert (found[0].captures["step"], found[-1].captures["step"]) == ("0", "9999")
+    assert (found[0].captures["peer"], found[-1].captures["peer"]) == ("0", "9999")
     assert sum(each.count for each in found) == 10_000
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 LITERAL_BYTES_MIN = 3
 """Shorter fixed text (`: `) stands in most lines and would filter nothing; two different signs (`%|`) are rare."""
@@ -64,6 +65,7 @@ class _Unreadable(Exception):
     """A construct whose effect is not followed."""
 
 
+@lru_cache(maxsize=4_096)
 def in_re2_syntax(pattern: str) -> str:
     r"""Rewrite what Python's `re` spells differently: `{,n}` (to RE2 fixed text) and `\Z` (to RE2 an error)."""
     parts: list[str] = []

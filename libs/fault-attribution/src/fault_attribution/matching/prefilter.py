@@ -26,10 +26,8 @@ LineSpan = tuple[int, int, int]
 class Prefilter:
     """Which of many patterns are to be tried on which lines. Pattern n is bit n."""
 
-    def __init__(
-        self, wanted: Sequence[Literals | None], memory_bytes: int | None = None, *, fuller: Prefilter | None = None
-    ) -> None:
-        """With `fuller`, one that has all these texts and more, what they mean is not worked out again."""
+    def __init__(self, wanted: Sequence[Literals | None], *, of: Prefilter | None = None) -> None:
+        """Take the fixed text of each pattern; `of` is one of the same patterns with more text, which saves work."""
         self._search: SpanFinder | None = None
         self._every_line = 0
         """Bits of the patterns to try on every line."""
@@ -37,8 +35,7 @@ class Prefilter:
         """For each text: the bits that it means, and how far back the search goes on for one that overlaps it."""
         self._all_bits = (1 << len(wanted)) - 1
         self._selected: dict[int, tuple[int, ...]] = {}
-        self._fuller = None if fuller is None else fuller._known
-        self._build(wanted, PREFILTER_MEMORY_BYTES if memory_bytes is None else memory_bytes)
+        self._build(wanted, of)
 
     @property
     def takes_every_line(self) -> bool:
@@ -104,7 +101,7 @@ class Prefilter:
             yield start, min(end, start + LINE_BYTES_MAX), self._every_line | with_text.get(start, 0)
             start = end + 1
 
-    def _build(self, patterns: Sequence[Literals | None], memory_bytes: int) -> None:
+    def _build(self, patterns: Sequence[Literals | None], of: Prefilter | None) -> None:
         wanted: dict[str, int] = {}
         ignoring_case: set[str] = set()
         for n, literals in enumerate(patterns):
@@ -118,21 +115,20 @@ class Prefilter:
         if not wanted:
             return
         try:
-            options = re2_options(memory_bytes, captures=False)
+            options = re2_options(PREFILTER_MEMORY_BYTES, captures=False)
             compiled: Any = re2.compile(_alternation(wanted, ignoring_case), options)
         except re2.error:  # over the memory limit: slower, and still right
             self._every_line = self._all_bits
             return
         self._search = span_finder(compiled, anchored=False)
-        self._known = _meanings(wanted) if self._fuller is None else _thinned(self._fuller, wanted)
-
-
-def _thinned(fuller: dict[bytes, tuple[int, int]], wanted: dict[str, int]) -> dict[bytes, tuple[int, int]]:
-    """Meanings of fewer texts. To go further back than needed after one is a little slower, and as right."""
-    kept = 0
-    for bits in wanted.values():
-        kept |= bits
-    return {key: (bits & kept, back) for key, (bits, back) in fuller.items() if bits & kept}
+        if of is None or not of._known:
+            self._known = _meanings(wanted)
+            return
+        here = 0
+        for bits in wanted.values():
+            here |= bits
+        # A place to go on from that serves more texts serves fewer.
+        self._known = {text: (bits & here, back) for text, (bits, back) in of._known.items()}
 
 
 def _alternation(wanted: dict[str, int], ignoring_case: set[str]) -> bytes:

@@ -15,7 +15,7 @@ from fault_attribution.matching.pattern import (
     span_finder,
     valid_utf8,
 )
-from fault_attribution.matching.pattern_syntax import Literals, in_re2_syntax, required_literals
+from fault_attribution.matching.pattern_syntax import in_re2_syntax, required_literals
 from fault_attribution.matching.prefilter import LineSpan
 from fault_attribution.matching.stream_pass import StreamPasses
 from fault_attribution.signature import RuleState, Signature
@@ -75,10 +75,6 @@ class SignatureMatcher:
     def compiled(self, number: int) -> CompiledSignature:
         """The signature of a bit."""
         return self._compiled[number]
-
-    def literals(self, number: int) -> Literals | None:
-        """The fixed text of a signature; None where there is none."""
-        return self._literals[number]
 
     def hits(self, line: bytes, bits: int, source: Source) -> list[Hit]:
         """Which of the signatures behind bits match a line, without those that another one overrides.

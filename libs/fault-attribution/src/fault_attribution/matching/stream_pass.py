@@ -17,6 +17,9 @@ PREFILTER_MEMORY_BYTES for each, and takes some MB."""
 BUILDS_MAX = 64
 """Of passes, 50 to 100 ms each; then streams are read with the passes that are there."""
 
+WORTH_SHARE = 0.1
+"""Tries that a new pass must save on each line of a block: building it costs as much as 10,000 tries."""
+
 
 class StreamPass:
     """Finds the lines of a block that concern any pattern, but for those that are left out."""
@@ -74,7 +77,8 @@ class StreamPasses:
         room = HOT_MAX - self.hot.bit_count()
         hotter = sorted(tries, key=lambda number: (-tries[number], number))[:room]
         new = [n for n in hotter if tries[n] > HOT_SHARE * lines and can_be_hot(self._patterns[n])]
-        if not new or self._builds >= BUILDS_MAX // 2:
+        gain = sum(tries[number] for number in new)
+        if gain < WORTH_SHARE * lines or self._builds >= BUILDS_MAX // 2:
             return False
         for number in new:
             self.hot |= 1 << number
@@ -84,8 +88,8 @@ class StreamPasses:
         left_out = Literals(texts=frozenset())
         if not hot and not sampled:
             return self._slow
-        kept = [left_out if (hot | sampled) >> n & 1 else each for n, each in enumerate(self._literals)]
-        prefilter = Prefilter(kept, fuller=self.all)
+        wanted = [left_out if (hot | sampled) >> n & 1 else each for n, each in enumerate(self._literals)]
+        prefilter = Prefilter(wanted, of=self.all)
         if not hot:
             return StreamPass(prefilter, None)
         return StreamPass(prefilter, HotPatterns([(n, self._patterns[n]) for n in self.all.patterns(hot)]))

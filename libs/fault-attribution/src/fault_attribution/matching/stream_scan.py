@@ -20,6 +20,9 @@ FRAME_LINES_MAX = 12
 """An exception's line comes this soon behind its innermost frame: source line, carets, and lines of other ranks."""
 FRAMES_MAX = 1_024
 """Ranks whose last frame is remembered in one stream."""
+FIRST_PART_BYTES = 32 * 1024
+PART_BYTES = 256 * 1024
+"""A block is looked at in parts, small ones at first: what is learned from one makes the next quicker."""
 STREAMS_MAX = 4_096
 """Of one call of read_lines; lines of further ones share a fold."""
 
@@ -78,27 +81,26 @@ class LineScan:
 
     def sample(self, text: bytes, data: bytes, number: int, facts: LineFacts, read: FactsReader | None) -> None:
         """Look at the last lines of a block for signatures that are sampled; `number` is that of the line behind it."""
-        for sampled in self.sampling.numbers:
-            known = self._writers.setdefault(sampled, self._fold.writers(sampled))
-            missing = set(known)
-            left = LAST_LINES_MAX + 4 * len(known)
-            end, at = number, len(data)
-            for start, stop in self.sampling.last_lines(sampled, text):
-                end -= data.count(b"\n", start, at)
-                at = start
-                line = valid_utf8(text[start : min(stop, start + LINE_BYTES_MAX)])
-                matched = self.sampling.matches(sampled, line)
-                told = facts if read is None or not matched else read(line, facts)
+        matcher = self._matcher
+        open_bits = [self.sampling.bits]
+        seen: dict[int, tuple[set[tuple[str, int | None]], list[int]]] = {}
+        at = len(data)
+        for start, line, bits in self.sampling.last_lines(text, open_bits):
+            number -= data.count(b"\n", start, at)
+            at = start
+            told = facts if read is None else read(line, facts)
+            for hit in matcher.hits(line, bits, told.source):
+                sampled = hit.compiled.number
+                known = self._writers.setdefault(sampled, self._fold.writers(sampled))
+                missing, left = seen.setdefault(sampled, (set(known), [LAST_LINES_MAX + 4 * len(known)]))
                 writer = (told.node, told.rank)
-                if matched and (writer in missing or writer not in known):
-                    for hit in self._matcher.hits(line, self._matcher.bits(line), told.source):
-                        if hit.compiled.number == sampled:
-                            self._fold.add(hit, line, told, end)
-                            known.add(writer)
-                            missing.discard(writer)
-                left -= 1
-                if not left or (known and not missing):
-                    break
+                if writer in missing or writer not in known:
+                    self._fold.add(hit, line, told, number)
+                    known.add(writer)
+                    missing.discard(writer)
+                left[0] -= 1
+                if not missing or not left[0]:
+                    open_bits[0] &= ~(1 << sampled)
 
     def grow_sampling(self) -> None:
         """At the end of a block: sample what matches all the time."""
@@ -128,6 +130,7 @@ class StreamScan:
         self._read = read
         self._rest = b""
         self._number = 1
+        self._part = FIRST_PART_BYTES
         self.cut_lines = 0
         """Lines of which only the first LINE_BYTES_MAX were looked at."""
         self._in_tail = False
@@ -191,6 +194,14 @@ class StreamScan:
 
     def _look(self, text: bytes, data: bytes) -> None:
         """Whole lines; `data` is the same with its carriage returns, for the numbers of lines."""
+        begin, size = 0, len(text)
+        while begin < size:
+            end = size if size - begin <= self._part else text.find(b"\n", begin + self._part) + 1 or size
+            self._look_at_part(text[begin:end], data[begin:end])
+            self._part = min(2 * self._part, PART_BYTES)
+            begin = end
+
+    def _look_at_part(self, text: bytes, data: bytes) -> None:
         take, facts, read = self._scan.take, self._facts, self._read
         passes, sampling = self._matcher.passes, self._scan.sampling
         tried: dict[int, int] = {}
