@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
@@ -9,6 +13,7 @@ from random import Random
 from attribution_bench.healthy import Template, healthy_files
 from attribution_bench.incidents import Event, as_lines, evidence_files, read_evidence
 from attribution_bench.scoring import Verdict
+from attribution_bench.speed import PHALANX, SPOKE
 from attribution_bench.variants import Variant
 from fault_attribution.engine import Engine
 from fault_attribution.evidence_line import EvidenceLine, Source
@@ -39,6 +44,31 @@ def judged(engine: Engine, events: Sequence[Event]) -> Verdict:
 def judged_all(engine: Engine, evidence: Mapping[str, Sequence[Event]]) -> dict[str, Verdict]:
     """Every incident as it is."""
     return {name: judged(engine, events) for name, events in evidence.items()}
+
+
+def unlike_diagnose(folder: Path, verdicts: Mapping[str, Verdict]) -> list[str]:
+    """Incidents of which `phalanx diagnose` says something else than the engine called here, with what it says.
+
+    It gets copies of the evidence alone, in a folder of their own.
+
+    Raises:
+        RuntimeError: when it fails.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        copies = {name: Path(place) / f"{name}.yaml" for name in verdicts}
+        for name, path in evidence_files(folder).items():
+            if name in copies:
+                shutil.copyfile(path, copies[name])
+        command = [str(PHALANX), "diagnose", "--each", "--format", "json", *(str(path) for path in copies.values())]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    if done.returncode not in SPOKE:
+        raise RuntimeError(f"phalanx diagnose ended with {done.returncode}: {done.stderr[-400:]}")
+    said = {Path(row["path"]).stem: row for row in map(json.loads, done.stdout.splitlines())}
+    return [
+        f"{name}: {verdict.attribution} {verdict.action}; diagnose: {row.get('attribution')} {row.get('action')}"
+        for name, verdict in verdicts.items()
+        if ((row := said.get(name, {})).get("attribution"), row.get("action")) != (verdict.attribution, verdict.action)
+    ]
 
 
 def judged_varied(
