@@ -14,11 +14,10 @@ from typing import Any, TypeVar, cast
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from service_kit.yaml_fields import FILE_BYTES_MAX, PolicyRefused
+from service_kit.yaml_fields import PolicyRefused, compose_bounded
 
 DEPTH_MAX = 12
 VALUES_MAX = 5_000
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -38,7 +37,9 @@ def read_model(
     Raises:
         PolicyRefused: with file, line and reason.
     """
-    root = _compose(path)
+    root = compose_bounded(path)
+    if root is None:
+        raise PolicyRefused(f"{path}: is empty; write at least one field, or leave the file out")
     for name in top:
         root = _inside(root, name)
     lines: dict[tuple[Any, ...], int] = {}
@@ -52,29 +53,6 @@ def read_model(
         return model.model_validate(data)
     except ValidationError as error:
         raise PolicyRefused(_first_problem(path, error, lines)) from error
-
-
-def _compose(path: Path) -> yaml.Node:
-    try:
-        with path.open("rb") as file:
-            text = file.read(FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise PolicyRefused(f"{path}: cannot be read: {error.strerror}") from error
-    if len(text) > FILE_BYTES_MAX:
-        raise PolicyRefused(f"{path}: is larger than {FILE_BYTES_MAX} bytes")
-    try:
-        for event in yaml.parse(text, Loader=_Loader):
-            if isinstance(event, yaml.AliasEvent):
-                mark = event.start_mark
-                raise PolicyRefused(f"{path}:{0 if mark is None else mark.line + 1}: aliases are not used here")
-        root = yaml.compose(text, Loader=_Loader)
-    except (yaml.YAMLError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
-        raise PolicyRefused(f"{where}: is not YAML: {getattr(error, 'problem', '') or error}") from error
-    if root is None:
-        raise PolicyRefused(f"{path}: is empty; write at least one field, or leave the file out")
-    return root
 
 
 def _inside(root: yaml.Node, name: str) -> yaml.Node:

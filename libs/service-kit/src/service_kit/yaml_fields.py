@@ -6,6 +6,7 @@ silently without effect.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +19,8 @@ ROWS_MAX = 2_000
 TEXT_MAX = 2_000
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
+_Row = TypeVar("_Row")
+_Key = TypeVar("_Key", int, str)
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's where it is built in: it reads 25 times as fast, and the service waits for this at its start."""
 _UNSET: Any = object()
@@ -33,6 +36,18 @@ def read_lists(path: Path, names: set[str]) -> dict[str, list[Fields]]:
     Raises:
         PolicyRefused: not readable, not YAML, or not of this shape.
     """
+    top = Fields(path, compose_bounded(path))
+    lists = {name: top.rows(name, needed=True) for name in sorted(names)}
+    top.end()
+    return lists
+
+
+def compose_bounded(path: Path) -> yaml.Node | None:
+    """The root node of a YAML file; None for an empty one.
+
+    Raises:
+        PolicyRefused: not readable, too large, not YAML, or with an alias.
+    """
     try:
         with path.open("rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)
@@ -46,15 +61,11 @@ def read_lists(path: Path, names: set[str]) -> dict[str, list[Fields]]:
                 mark = event.start_mark
                 line = 0 if mark is None else mark.line + 1
                 raise PolicyRefused(f"{path}:{line}: aliases are not used here; write it out")
-        root = yaml.compose(data, Loader=_Loader)
-    except yaml.YAMLError as error:
+        return yaml.compose(data, Loader=_Loader)
+    except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
         raise PolicyRefused(f"{where}: is not YAML: {getattr(error, 'problem', '') or error}") from error
-    top = Fields(path, root)
-    lists = {name: top.rows(name, needed=True) for name in sorted(names)}
-    top.end()
-    return lists
 
 
 class Fields:
@@ -198,3 +209,19 @@ class Fields:
         if not least <= value <= most:
             raise self.refused(f"{name} is {text!r}; it must be a whole number from {least} to {most}", node)
         return value
+
+
+def table_of(rows: list[Fields], read: Callable[[Fields], _Row], key: Callable[[_Row], _Key]) -> dict[_Key, _Row]:
+    """Rows by their key, in the order of the file.
+
+    Raises:
+        PolicyRefused: a row cannot be read, has a field that nobody asked for, or a key is there twice.
+    """
+    table: dict[_Key, _Row] = {}
+    for fields in rows:
+        row = read(fields)
+        fields.end()
+        if key(row) in table:
+            raise fields.refused(f"{key(row)} is there twice")
+        table[key(row)] = row
+    return table

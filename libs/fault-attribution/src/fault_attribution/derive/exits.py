@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
+from fault_attribution.derive.following import following
 from fault_attribution.finding import Finding, Role
 
 _NAMES = {each.name: each.value for each in signal.Signals}
@@ -65,15 +65,7 @@ def _signal_number(text: str) -> int | None:
 
 
 def _told(base: Finding, kind: str, captures: dict[str, str]) -> Finding:
-    return replace(
-        base,
-        finding_id=f"{kind}:{base.finding_id}",
-        kind=kind,
-        role=Role.CONTEXT,
-        captures={**base.captures, **captures},
-        rule_id="derive.exits",
-        because=(base.finding_id,),
-    )
+    return following(base, kind, base.text, rule_id="derive.exits", captures={**base.captures, **captures})
 
 
 def _whole(kind: str, rests_on: Sequence[Finding], text: str) -> Finding:

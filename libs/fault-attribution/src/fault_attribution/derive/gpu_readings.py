@@ -21,8 +21,8 @@ the GPU, and some only mean something beside another of the same line. Derived, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
+from fault_attribution.derive.following import following
 from fault_attribution.finding import Finding, Role
 
 CLOCK_BITS: tuple[tuple[int, str, Role], ...] = (
@@ -76,16 +76,9 @@ def gpu_readings(findings: Sequence[Finding]) -> Iterator[Finding]:
 
 def told(base: Finding, kind: str, role: Role, text: str, **captures: str) -> Finding:
     """A derived finding at the place of another one."""
-    return replace(
-        base,
-        finding_id=f"{kind}:{base.finding_id}",
-        kind=kind,
-        role=role,
-        captures={**base.captures, **captures},
-        text=f"{text}: {base.text}"[:400],
-        rule_id="derive.gpu",
-        count=1,
-        because=(base.finding_id,),
+    told_of = {**base.captures, **captures}
+    return following(
+        base, kind, f"{text}: {base.text}"[:400], rule_id="derive.gpu", role=role, captures=told_of, count=1
     )
 
 

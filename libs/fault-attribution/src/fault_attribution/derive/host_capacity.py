@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from fault_attribution.derive.following import following
 from fault_attribution.finding import Finding, Role
 
 DISK_FULL_PCT = 99.0
@@ -136,12 +137,4 @@ def _node_count(waiting: Finding, findings: Sequence[Finding]) -> float:
 
 
 def _told(base: Finding, kind: str, role: Role, text: str) -> Finding:
-    return replace(
-        base,
-        finding_id=f"{kind}:{base.finding_id}",
-        kind=kind,
-        role=role,
-        text=text,
-        rule_id="derive.host_capacity",
-        because=(base.finding_id,),
-    )
+    return following(base, kind, text, rule_id="derive.host_capacity", role=role)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from fault_attribution.derive.following import following
 from fault_attribution.evidence_line import Source
 from fault_attribution.finding import Finding, Role
 
@@ -100,12 +101,4 @@ def _by_node(findings: Sequence[Finding], kinds: frozenset[str] | set[str]) -> d
 
 
 def _told(base: Finding, kind: str, role: Role, text: str, rests_on: Sequence[Finding]) -> Finding:
-    return replace(
-        base,
-        finding_id=f"{kind}:{base.finding_id}",
-        kind=kind,
-        role=role,
-        text=text,
-        rule_id="derive.host_outage",
-        because=tuple(each.finding_id for each in rests_on)[:64],
-    )
+    return following(base, kind, text, rule_id="derive.host_outage", role=role, rests_on=rests_on)

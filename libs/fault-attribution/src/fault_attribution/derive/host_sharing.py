@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from fault_attribution.derive.following import following
 from fault_attribution.evidence_line import Source
 from fault_attribution.finding import Finding, Role
 
@@ -103,12 +104,4 @@ def _unexplained(findings: Sequence[Finding]) -> Iterator[Finding]:
 
 def _told(found: Sequence[Finding], kind: str, role: Role, text: str) -> Finding:
     base = min(found, key=lambda one: one.place)
-    return replace(
-        base,
-        finding_id=f"{kind}:{base.finding_id}",
-        kind=kind,
-        role=role,
-        text=text,
-        rule_id="derive.host_sharing",
-        because=tuple(each.finding_id for each in found)[:64],
-    )
+    return following(base, kind, text, rule_id="derive.host_sharing", role=role, rests_on=found)

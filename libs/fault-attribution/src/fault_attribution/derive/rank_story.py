@@ -11,9 +11,9 @@ rank_trained_on    its last words are a step: nothing explains why it did not co
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from fault_attribution.derive.collectives import NOTICED, WAITED, rank_of
+from fault_attribution.derive.following import following
 from fault_attribution.finding import Finding, Role
 
 ACTIVITIES = {
@@ -100,14 +100,4 @@ def _of_its_own(finding: Finding) -> bool:
 
 
 def _of(base: Finding, kind: str, rank: int, text: str) -> Finding:
-    return replace(
-        base,
-        finding_id=f"{kind}:{base.finding_id}",
-        kind=kind,
-        role=Role.CONTEXT,
-        rank=rank,
-        text=text[:400],
-        rule_id="derive.rank_story",
-        count=1,
-        because=(base.finding_id,),
-    )
+    return following(base, kind, text[:400], rule_id="derive.rank_story", rank=rank, count=1)

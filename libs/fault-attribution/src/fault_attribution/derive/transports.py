@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
-from fault_attribution.finding import Finding, Role
+from fault_attribution.derive.following import following
+from fault_attribution.finding import Finding
 
 _ADAPTER = re.compile(r"\b(?:on dev|hca) (mlx5_\d+|rdmap\w+|ib\d+|bnxt_re\d+|irdma\d+)")
 _PLUGIN_NAMES = ("plugin", "library", "external", "ofi", "provider")
@@ -90,13 +90,4 @@ def _line(finding: Finding) -> tuple[str, int, str]:
 
 
 def _of(base: Finding, kind: str, text: str) -> Finding:
-    return replace(
-        base,
-        finding_id=f"{kind}:{base.finding_id}",
-        kind=kind,
-        role=Role.CONTEXT,
-        text=text[:400],
-        rule_id="derive.transports",
-        count=1,
-        because=(base.finding_id,),
-    )
+    return following(base, kind, text[:400], rule_id="derive.transports", count=1)

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
-from fault_attribution.finding import Finding, Role
+from fault_attribution.derive.following import following
+from fault_attribution.finding import Finding
 
 MOST = 0.5
 """Of the device's memory: who holds more than half of it is why it is full."""
@@ -94,12 +94,4 @@ def _size(captures: Mapping[str, str], *names: str) -> float | None:
 
 
 def _told(base: Finding, kind: str, text: str) -> Finding:
-    return replace(
-        base,
-        finding_id=f"{kind}:{base.finding_id}",
-        kind=kind,
-        role=Role.CONTEXT,
-        text=text,
-        rule_id="derive.user_gpu_memory",
-        because=(base.finding_id,),
-    )
+    return following(base, kind, text, rule_id="derive.user_gpu_memory")

@@ -14,7 +14,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from fault_attribution.finding import Finding, Role
+from fault_attribution.derive.following import following
+from fault_attribution.finding import Finding
 
 DATA_SHARE_MIN = 0.5
 """Of a step's time: from here more than half of the GPUs' time is bought for nothing."""
@@ -101,12 +102,4 @@ def _nan(findings: Sequence[Finding]) -> Iterator[Finding]:
 
 
 def _told(base: Finding, kind: str, text: str) -> Finding:
-    return replace(
-        base,
-        finding_id=f"{kind}:{base.finding_id}",
-        kind=kind,
-        role=Role.CONTEXT,
-        text=text,
-        rule_id="derive.user_job",
-        because=(base.finding_id,),
-    )
+    return following(base, kind, text, rule_id="derive.user_job")

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from fault_attribution.derive.collectives import NOTICED, WAITED, rank_of
+from fault_attribution.derive.following import following
 from fault_attribution.finding import Finding, Role
 
 FOLLOWS = frozenset(
@@ -65,14 +66,4 @@ def _links(findings: Sequence[Finding]) -> Iterator[Finding]:
 
 
 def _of(base: Finding, kind: str, text: str, rank: int | None) -> Finding:
-    return replace(
-        base,
-        finding_id=f"{kind}:{base.finding_id}",
-        kind=kind,
-        role=Role.CONTEXT,
-        rank=rank,
-        text=text[:400],
-        rule_id="derive.victims",
-        count=1,
-        because=(base.finding_id,),
-    )
+    return following(base, kind, text[:400], rule_id="derive.victims", rank=rank, count=1)

@@ -12,7 +12,7 @@ from fault_attribution.finding import Finding, Role
 from fault_attribution.signature import RuleState
 from fault_attribution.term import Term, TermRefused, parse_term
 from fault_contracts.faults import Action, Attribution
-from service_kit.yaml_fields import Fields, read_lists
+from service_kit.yaml_fields import Fields, read_lists, table_of
 
 SCORE_MAX = 12.0
 """Twelve natural logarithms are 160,000 to one; a weight beyond it is a typing error."""
@@ -37,13 +37,7 @@ def read_causes(path: Path) -> tuple[CauseRule, ...]:
         PolicyRefused: with file, line and reason.
     """
     rows = read_lists(path, {"causes"})["causes"]
-    rules = tuple(_rule(path, row) for row in rows)
-    seen: set[str] = set()
-    for row, rule in zip(rows, rules, strict=True):
-        if rule.rule_id in seen:
-            raise row.refused(f"id {rule.rule_id} is there twice")
-        seen.add(rule.rule_id)
-    return rules
+    return tuple(table_of(rows, lambda row: _rule(path, row), lambda rule: rule.rule_id).values())
 
 
 def read_priors(path: Path) -> tuple[Prior, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from fault_attribution.evidence_line import Source
 from fault_attribution.finding import Role
 from fault_attribution.signature import RuleState, Signature, SignatureExample
-from service_kit.yaml_fields import Fields, read_lists
+from service_kit.yaml_fields import Fields, read_lists, table_of
 
 ID_CHARS_MAX = 128
 
@@ -19,13 +19,7 @@ def read_signatures(path: Path) -> tuple[Signature, ...]:
         PolicyRefused: with file, line and reason.
     """
     rows = read_lists(path, {"signatures"})["signatures"]
-    signatures = tuple(_signature(path, row) for row in rows)
-    seen: set[str] = set()
-    for row, signature in zip(rows, signatures, strict=True):
-        if signature.signature_id in seen:
-            raise row.refused(f"id {signature.signature_id} is there twice")
-        seen.add(signature.signature_id)
-    return signatures
+    return tuple(table_of(rows, lambda row: _signature(path, row), lambda signature: signature.signature_id).values())
 
 
 def _signature(path: Path, row: Fields) -> Signature:

@@ -6,9 +6,7 @@ rules for. Every field is checked, and what is wrong is told with file and line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
 
 from fault_contracts.faults import Action, Attribution
 from health_ingest.domain.ruling import Clears, Weight
@@ -27,15 +25,13 @@ from health_ingest.domain.xid_rows import (
     XidPolicy,
     XidRow,
 )
-from service_kit.yaml_fields import Fields, PolicyRefused, read_lists
+from service_kit.yaml_fields import Fields, PolicyRefused, read_lists, table_of
 
 SHIPPED = Path(__file__).resolve().parent.parent / "policies"
 CODE_MAX = 99_999
 WITHIN_S_MAX = 30 * 86_400.0
 RECORD_QUIET_S = 86_400.0
 """What is only recorded is forgotten after a day; nothing depends on it."""
-
-_Row = TypeVar("_Row")
 
 
 def load_xid_policy(folder: Path = SHIPPED) -> XidPolicy:
@@ -48,29 +44,15 @@ def load_xid_policy(folder: Path = SHIPPED) -> XidPolicy:
     sxids = read_lists(folder / "sxid.yaml", {"sxids"})["sxids"]
     nvlink5 = read_lists(folder / "nvlink5.yaml", {"rules"})["rules"]
     policy = XidPolicy(
-        xids=_table(xid["xids"], _xid_row, lambda row: row.code),
-        sxids=_table(sxids, _sxid_row, lambda row: row.code),
-        nvlink5=tuple(_table(nvlink5, _nvlink5_rule, lambda row: row.rule_id).values()),
-        wishes=_table(xid["wishes"], _wish_row, lambda row: row.slug),
+        xids=table_of(xid["xids"], _xid_row, lambda row: row.code),
+        sxids=table_of(sxids, _sxid_row, lambda row: row.code),
+        nvlink5=tuple(table_of(nvlink5, _nvlink5_rule, lambda row: row.rule_id).values()),
+        wishes=table_of(xid["wishes"], _wish_row, lambda row: row.slug),
     )
     for row in policy.xids.values():
         if row.cancels is not None and row.cancels not in policy.xids:
             raise PolicyRefused(f"{folder / 'xid.yaml'}: code {row.code} cancels {row.cancels}, which has no row")
     return policy
-
-
-_Key = TypeVar("_Key", int, str)
-
-
-def _table(rows: list[Fields], read: Callable[[Fields], _Row], key: Callable[[_Row], _Key]) -> Mapping[_Key, _Row]:
-    table: dict[_Key, _Row] = {}
-    for fields in rows:
-        row = read(fields)
-        fields.end()
-        if key(row) in table:
-            raise fields.refused(f"{key(row)} is there twice")
-        table[key(row)] = row
-    return table
 
 
 def _xid_row(fields: Fields) -> XidRow:

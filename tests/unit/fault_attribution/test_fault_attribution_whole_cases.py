@@ -1,4 +1,4 @@
-"""The platform around a job, whole cases of tests/data/platform_cases.yaml, read forwards and backwards."""
+"""Whole cases of tests/data, of devices and of the platform around a job, read forwards and backwards."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from fault_attribution.engine import Engine
 from fault_attribution.loading.cause_yaml import parse_test_line
 from fault_attribution.loading.rule_files import load_rules
 
-_FILE = Path(__file__).parents[2] / "data" / "platform_cases.yaml"
-_CASES = yaml.safe_load(_FILE.read_text())["cases"]
+_DATA = Path(__file__).parents[2] / "data"
+_CASES = [
+    case
+    for name in ("device_cases.yaml", "platform_cases.yaml")
+    for case in yaml.safe_load((_DATA / name).read_text())["cases"]
+]
 
 
 @pytest.fixture(scope="module")
