@@ -118,7 +118,11 @@ def vary(engine: Engine, folder: Path, base: Figures, seeds: int) -> tuple[list[
         if nodes:
             failed.append(f"{name}: {nodes} node action(s) on user faults in {seeds} runs; none is promised")
     print(f"variants, medians over {seeds} seeds (what is lost)", *variant_lines(rows), sep="\n")
-    print("half of the evidence is reported only: a verdict without the decisive line is a guess\n", flush=True)
+    if max(rows[HALVED][:2]) > Targets().lost_max:
+        print(
+            "half of the evidence loses more than the 0.03 of the aim; without the decisive line a verdict is a guess:"
+        )
+        print("it is reported, and does not change the exit code\n", flush=True)
     return failed, rows
 
 
@@ -190,7 +194,7 @@ def main() -> int:
     if asked.json:
         asked.json.parent.mkdir(parents=True, exist_ok=True)
         asked.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    print(*(failed or ["every promised figure is reached"]), sep="\n")
+    print(*(failed or ["no figure that the exit code counts is missed"]), sep="\n")
     return NOT_REACHED if failed else 0
 
 

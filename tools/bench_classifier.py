@@ -6,7 +6,7 @@ The domain and the engine of fault-classifier with all shipped rules; no bus and
     jobs     many small jobs break one after the other, each of something else
     lines    healthy jobs whose ranks print warnings: nothing breaks
 
-The figure is that of all three together. `jobs` is the dearest: every seventh event asks for a judgement of its own.
+Each has to reach the figure by itself. `jobs` is the dearest: every seventh event asks for a judgement of its own.
 Times are CPU times of this process.
 """
 
@@ -145,7 +145,7 @@ def main() -> int:
     rules = load_rules()
     print(f"{len(rules.causes.rules)} cause rules, {len(rules.signatures)} signatures")
     print(f"{'load':8} {'events':>8} {'events/s':>10} {'verdicts':>9} {'first verdict, ms: median':>26} {'worst':>7}")
-    late, events, took_s = False, 0, 0.0
+    missed = False
     for name, load in (("storm", storm(options.ranks)), ("jobs", jobs(options.jobs)), ("lines", lines(5_000))):
         meter = run(load, rules.causes)
         first = sorted(meter.first_ms) or [0.0]
@@ -153,10 +153,7 @@ def main() -> int:
             f"{name:8} {meter.events:8} {meter.per_s:10,.0f} {meter.verdicts:9} "
             f"{first[len(first) // 2]:26.2f} {first[-1]:7.2f}"
         )
-        late = late or first[-1] > 100.0
-        events, took_s = events + meter.events, took_s + meter.took_s
-    missed = late or events / took_s < options.least
-    print(f"{'together':8} {events:8} {events / took_s:10,.0f}")
+        missed = missed or first[-1] > 100.0 or meter.per_s < options.least
     print("not reached" if missed else f"reached: {options.least:,.0f} events/s, first verdict within 100 ms")
     return int(missed)
 
