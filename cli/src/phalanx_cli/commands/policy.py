@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fault_contracts.agent import JobSpec
 from fault_contracts.faults import Action, Attribution
-from fault_contracts.policy import RecoveryPolicy
-from fault_contracts.recovery import JobOutcome
-from fault_contracts.recovery_level import RecoveryLevel
-from recovery_planner.domain.budget import budget_at
-from recovery_planner.domain.culprit import level_of
-from recovery_planner.domain.escalation import Answer, Fault, answer
-from recovery_planner.domain.past_restarts import PastRestart, remembered
-from service_kit.recovery_policy_file import read_recovery_policy
 from service_kit.yaml_fields import PolicyRefused
+
+if TYPE_CHECKING:
+    from fault_contracts.policy import RecoveryPolicy
 
 BAD_FILE = 2
 TIMES_MAX = 200
@@ -31,14 +24,6 @@ policy = typer.Typer(
 )
 
 PolicyFile = Annotated[Path, typer.Argument(help="A policy in YAML, as `phalanx run --policy` takes it.")]
-
-_USUAL_ACTION = {
-    Attribution.USER: Action.DONT_RETRY_NOTIFY_USER,
-    Attribution.HARDWARE: Action.REPLACE_NODE,
-    Attribution.DRIVER: Action.REBOOT_NODE,
-    Attribution.PLATFORM: Action.RESTART_PROCESS,
-    Attribution.UNKNOWN: Action.RESTART_PROCESS,
-}
 
 
 @policy.command(epilog="Example:\n\n  phalanx policy check policy.yaml")
@@ -70,50 +55,20 @@ def explain(
     restart_window: Annotated[float, typer.Option(help="The job's --restart-window in seconds.", min=1)] = 3_600.0,
 ) -> None:
     """Play the same fault again and again, and show what would be done each time, and why."""
+    from fault_contracts.agent import JobSpec
+    from phalanx_cli.policy_play import played, usual_action
+
     found = _read(file)
-    wanted = action or _USUAL_ACTION[attribution]
-    level = level_of(wanted)
-    least = RecoveryLevel.JOB if level is RecoveryLevel.JOB else RecoveryLevel.IN_PROCESS
-    fault = Fault(attribution=attribution, cause=cause, action=wanted, level=least)
+    wanted = action or usual_action(attribution)
     spec = JobSpec(nnodes=1, nproc_per_node=1, restarts_max=max_restarts, window_s=restart_window, policy=found)
     typer.echo(f"{attribution}{', ' + cause if cause else ''}; the verdict recommends {wanted}")
-    now = datetime(2000, 1, 1, tzinfo=UTC)
-    past: tuple[PastRestart, ...] = ()
-    restarts: tuple[datetime, ...] = ()
-    for number in range(1, times + 1):
-        said, restarts = _with_budget(answer(fault, spec, past, now=now), spec, restarts, now)
-        after = f"after {every_s * (number - 1):g} s"
-        if said.outcome is not None:
-            typer.echo(f"{number:>3}. {after}: the job ends ({said.outcome}): {said.sentence}")
-            return
-        wait = f" after a wait of {said.wait_s:g} s" if said.wait_s else ""
-        typer.echo(f"{number:>3}. {after}: restart, level {_named(said.level)}{wait}; {_why(said)}")
-        past = remembered(past, PastRestart(at=now, level=said.level, attribution=attribution, cause=cause))
-        now += timedelta(seconds=every_s)
-
-
-def _with_budget(
-    said: Answer, spec: JobSpec, restarts: tuple[datetime, ...], now: datetime
-) -> tuple[Answer, tuple[datetime, ...]]:
-    """The job's budget over all causes is asked as the planner asks it: after the policy's own word."""
-    budget = budget_at(spec, restarts, now)
-    if said.outcome is not None:
-        return said, budget.restarts
-    if budget.left < 1:
-        ended = Answer(level=RecoveryLevel.FAILED, outcome=JobOutcome.FAILED_BUDGET, sentence=budget.sentence)
-        return ended, budget.restarts
-    return said, (*budget.restarts, now)
-
-
-def _named(level: RecoveryLevel) -> str:
-    return "in_process where the script can, else process" if level is RecoveryLevel.IN_PROCESS else str(level)
-
-
-def _why(said: Answer) -> str:
-    return "; ".join(f"{sentence} [{rule_id}]" for rule_id, sentence in said.notes) or "as the verdict says"
+    for sentence in played((attribution, cause, wanted), spec, times=times, every_s=every_s):
+        typer.echo(sentence)
 
 
 def _read(file: Path) -> RecoveryPolicy:
+    from service_kit.recovery_policy_file import read_recovery_policy
+
     try:
         return read_recovery_policy(file)
     except PolicyRefused as error:

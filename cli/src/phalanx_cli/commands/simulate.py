@@ -7,23 +7,24 @@ import math
 from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from phalanx_cli.simulate.chart import chart
-from phalanx_cli.simulate.contestants import SILENT_S, Contestant, contestants
-from phalanx_cli.simulate.costs import Costs, Measured, MeasurementRefused, floors, read_measured
-from phalanx_cli.simulate.engine import Cluster
+from phalanx_cli.simulate.costs import SILENT_S, Costs, Measured, MeasurementRefused, floors, read_measured
 from phalanx_cli.simulate.faults import LightShares
 from phalanx_cli.simulate.hbd_trace import MACHINES, Recording, TraceRefused, read_recording
-from phalanx_cli.simulate.outcome import summary
+from phalanx_cli.simulate.outcome import SEEDS_MAX, summary
 from phalanx_cli.simulate.rates import PER_1000_NODE_DAYS
-from phalanx_cli.simulate.returning import hand_over
-from phalanx_cli.simulate.study import SEEDS_MAX, Study, described, play, with_gate, with_silent
 from phalanx_cli.simulate.table import by_cause, compared, gates
-from service_kit.recovery_policy_file import read_recovery_policy
 from service_kit.yaml_fields import PolicyRefused
+
+# What plays imports the domains of planner and ingest: not for every command that lists this one.
+if TYPE_CHECKING:
+    from phalanx_cli.simulate.contestants import Contestant
+    from phalanx_cli.simulate.engine import Cluster
+    from phalanx_cli.simulate.study import Study
 
 BAD_INPUT = 2
 GPUS_PER_NODE = 8
@@ -83,6 +84,10 @@ def simulate(
     chart_file: Annotated[Path | None, typer.Option("--chart", help="Write an SVG here.")] = None,
 ) -> None:
     """Play a trace of faults through recovery policies: training time kept, restarts, node-days, by cause."""
+    from phalanx_cli.simulate.contestants import contestants
+    from phalanx_cli.simulate.study import Study, described, play, with_silent
+    from service_kit.recovery_policy_file import read_recovery_policy
+
     try:
         costs, recording = _costs(gpus, trace, measured), read_recording(trace) if trace else None
         recovery = read_recovery_policy(policy) if policy else None
@@ -120,6 +125,8 @@ def _costs(gpus: int | None, trace: Path | None, measured: Path | None) -> Costs
 def _sized(
     costs: Costs, recording: Recording | None, gpus: int | None, days: float, spares: int | None
 ) -> tuple[Cluster, Costs]:
+    from phalanx_cli.simulate.engine import Cluster
+
     if recording is None:
         nodes = math.ceil((gpus or 16_384) / GPUS_PER_NODE)
         return Cluster(nodes=nodes, spares=nodes // 20 if spares is None else spares, days=days), costs
@@ -141,6 +148,9 @@ def _chosen(found: tuple[Contestant, ...], gate_rounds: int, *, compare: bool) -
 
 
 def _extra(study: Study, *, show_gates: bool, returns: int, seed: int) -> dict[str, Any]:
+    from phalanx_cli.simulate.returning import hand_over
+    from phalanx_cli.simulate.study import play, with_gate
+
     extra: dict[str, Any] = {}
     if show_gates:
         ours = replace(study, contestants=study.contestants[-1:])

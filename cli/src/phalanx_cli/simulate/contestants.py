@@ -9,12 +9,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from fault_contracts.policy import RecoveryPolicy
-from phalanx_cli.simulate.costs import Costs
+from phalanx_cli.simulate.costs import SILENT_S, Costs
 from phalanx_cli.simulate.faults import Symptom
 
 NCCL_S = 600.0
-SILENT_S = 4_289.0
-"""Until wrong numbers are noticed and dealt with, whoever runs the job: mean of ByteRobust's table 6 for NaN."""
 SDC_RECALL = 0.70
 """Share of silently corrupting devices that a vendor's diagnosis finds (ByteRobust, section 9)."""
 _NOBODY = {Symptom.CRASH: 0.0, Symptom.DEVICE: 0.0, Symptom.HANG: 0.0, Symptom.SILENT: 0.0, Symptom.LOST: 1.0}

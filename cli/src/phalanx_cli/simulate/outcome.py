@@ -12,6 +12,9 @@ _T95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8
 """Student's t for 95 %, two-sided, by degrees of freedom; for those between, the next smaller is used."""
 PHASES = ("detect", "restart", "wait", "blind", "person", "lost_work", "checkpoint")
 
+SEEDS_MAX = 1_000
+"""Runs of one study: their means hardly move any more after some dozens."""
+
 
 @dataclass(slots=True)
 class CauseTally:

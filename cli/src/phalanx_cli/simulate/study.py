@@ -14,8 +14,6 @@ from phalanx_cli.simulate.hbd_trace import Recording, recorded_trace
 from phalanx_cli.simulate.outcome import Outcome, summary
 from phalanx_cli.simulate.rates import VARIATION, rate_trace
 
-SEEDS_MAX = 1_000
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
