@@ -64,22 +64,13 @@ def judge(findings: Iterable[Finding], book: CauseBook, policy: JudgePolicy | No
     best = active[0]
     confidence = min(CONFIDENCE_MAX, _mass_of(best.rule.attribution, active))
     decide = tuple(dict.fromkeys(each.rule.decide for each in active[:2] if each.rule.decide))
-    if confidence < policy.confidence_min or best.rule.attribution is Attribution.UNKNOWN:
-        action = best.action if best.rule.attribution is Attribution.UNKNOWN else _cautious(best.action, known)
-        return Judgement(
-            attribution=Attribution.UNKNOWN,
-            cause=best.rule.cause,
-            action=action,
-            culprit=best.culprit,
-            confidence=round(min(confidence, CONFIDENCE_MAX), 2),
-            hypotheses=tuple(active[:HYPOTHESES_MAX]),
-            observed=observed,
-            decide=decide,
-        )
+    attribution, action = best.rule.attribution, best.action
+    if attribution is not Attribution.UNKNOWN and confidence < policy.confidence_min:
+        attribution, action = Attribution.UNKNOWN, _cautious(action, known)
     return Judgement(
-        attribution=best.rule.attribution,
+        attribution=attribution,
         cause=best.rule.cause,
-        action=best.action,
+        action=action,
         culprit=best.culprit,
         confidence=round(confidence, 2),
         hypotheses=tuple(active[:HYPOTHESES_MAX]),
@@ -91,18 +82,10 @@ def judge(findings: Iterable[Finding], book: CauseBook, policy: JudgePolicy | No
 def _hypothesis(rule: CauseRule, by_kind: FindingsByKind, book: CauseBook) -> Hypothesis | None:
     if rule.state is RuleState.OFF:
         return None
-    best: tuple[float, Weight, Finding, tuple[Finding, ...]] | None = None
-    for weight in rule.when:
-        for anchor in weight.see.anchors(by_kind):
-            held = weight.see.holds(by_kind, anchor, skip_first=True)
-            if held is None:
-                continue
-            better = best is None or weight.score > best[0] + 1e-9
-            if better or (best is not None and weight is best[1] and _beats(rule, anchor, best[2], by_kind)):
-                best = (weight.score, weight, anchor, (anchor, *held.findings))
-    if best is None:
+    anchored = _anchored(rule, by_kind)
+    if anchored is None:
         return None
-    _, weight, anchor, seen = best
+    weight, anchor, seen = anchored
     support = [_support(rule.rule_id, weight, seen, weight.score)]
     against: list[Support] = []
     for more in rule.more:
@@ -136,9 +119,21 @@ def _hypothesis(rule: CauseRule, by_kind: FindingsByKind, book: CauseBook) -> Hy
     )
 
 
-def _beats(rule: CauseRule, one: Finding, other: Finding, by_kind: FindingsByKind) -> bool:
-    """Whether one anchor of the same term is better than another: more of the rest holds, then the stable order."""
-    return _rest(rule, one, by_kind) > _rest(rule, other, by_kind)
+def _anchored(rule: CauseRule, by_kind: FindingsByKind) -> tuple[Weight, Finding, tuple[Finding, ...]] | None:
+    """The heaviest term that holds, on the anchor for which most of the rest holds, then in the stable order."""
+    chosen: tuple[Weight, Finding, tuple[Finding, ...]] | None = None
+    for weight in rule.when:
+        if chosen is not None and weight.score <= chosen[0].score + 1e-9:
+            continue
+        held = [
+            (anchor, (anchor, *found.findings))
+            for anchor in weight.see.anchors(by_kind)
+            if (found := weight.see.holds(by_kind, anchor, skip_first=True)) is not None
+        ]
+        if held:
+            anchor, seen = held[0] if len(held) == 1 else max(held, key=lambda one: _rest(rule, one[0], by_kind))
+            chosen = (weight, anchor, seen)
+    return chosen
 
 
 def _rest(rule: CauseRule, anchor: Finding, by_kind: FindingsByKind) -> float:
