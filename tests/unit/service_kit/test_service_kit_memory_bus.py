@@ -168,3 +168,27 @@ async def test_a_partitioned_bus_reaches_nobody_and_catches_up_after() -> None:
     assert heard == [], "a plain subscription hears nothing of what it missed"
     assert [d.stream_sequence for d in await bus.last_commands(key="job", messages=[StopWorkers])] == [2]
     await broker.close()
+
+
+def test_a_reader_that_is_killed_on_its_way_to_the_server_takes_nothing_from_the_next_one() -> None:
+    async def main() -> list[int]:
+        broker = MemoryBroker(LoopClock(), seed=1, trouble=Trouble(delay_s_max=0.05))
+        dying, living = MemoryBus(broker, name="dying"), MemoryBus(broker, name="living")
+        taken: list[int] = []
+
+        async def take(delivery: Delivery) -> None:
+            taken.append(delivery.envelope.data.step)
+
+        asking = asyncio.create_task(dying.consume(durable="reader", messages=[StepReported], handler=take))
+        await asyncio.sleep(0)  # its request is under way
+        dying.kill()
+        await asyncio.sleep(1)
+        asking.cancel()
+        await living.consume(durable="reader", messages=[StepReported], handler=take)
+        for step in range(6):
+            await living.publish(a_step(step))
+        await asyncio.sleep(ACK_WAIT_S / 2)  # what a ghost had taken would come again after ack wait only
+        await broker.close()
+        return taken
+
+    assert run_virtual(main()) == list(range(6))

@@ -74,6 +74,7 @@ class MemoryBus:
     ) -> Subscription:
         """See the port."""
         await self._on_the_wire(f"consume {durable}")
+        await self._end_if_killed()  # killed on the way: its connection is closed, and a server delivers nothing to it
         streams: set[Stream] = set()
         for model in messages:
             stream = spec_of(model).stream
@@ -176,15 +177,18 @@ class MemoryBus:
         return self._broker.store(Stream.CONTROL, subject, envelope.to_bytes(), message_id=None, fence=None)
 
     async def _on_the_wire(self, what: str) -> None:
-        if self._killed:
-            # A dead process does nothing more; its task is cancelled by whoever killed it.
-            await asyncio.get_running_loop().create_future()
+        await self._end_if_killed()
         self._broker.reachable(self._name, what)
         if self._broker.trouble.delay_s_max > 0:
             await self._broker.clock.sleep(self._broker.random.uniform(0, self._broker.trouble.delay_s_max))
             self._broker.reachable(self._name, what)
         else:
             await asyncio.sleep(0)
+
+    async def _end_if_killed(self) -> None:
+        """A dead process does nothing more; its task is cancelled by whoever killed it."""
+        if self._killed:
+            await asyncio.get_running_loop().create_future()
 
 
 class _Receiving:
