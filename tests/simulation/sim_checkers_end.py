@@ -141,7 +141,7 @@ class NothingLost(Checker):
         """See Checker."""
         for letter in self.world.broker.stored(Stream.DLQ):
             told = letter.envelope.data
-            self.broken(f"dead letter of {told.consumer}: {told.subject}: {told.reason}"[:300])
+            self.broken(f"dead letter of {told.consumer}: {told.subject}: {told.error}: {told.message}"[:300])
         kept = {job: decode_history(e.value) for job, e in self.world.checkpoints.entries().items()}
         newest: dict[str, dict[tuple[int, int], set[int]]] = defaultdict(lambda: defaultdict(set))
         for record in self.world.broker.streams[Stream.AGENTS]:
