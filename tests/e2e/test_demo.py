@@ -82,8 +82,8 @@ def test_a_sick_gpu_loses_its_work_and_a_programs_fault_costs_no_node(tmp_path: 
     assert result["weights_identical"] is True
     verdicts = {fault["fault"]: fault["verdict"] for fault in result["faults"]}
     assert verdicts == {
-        "xid-31": "unknown, python_exception",
-        "xid-79": "hardware, gpu_lost",
+        "xid-31": "user, illegal_memory_access",
+        "xid-79": "hardware, gpu_fell_off_bus",
         "hot-gpu": "hardware, gpu_thermal",
     }
     assert "is held back: gpu GPU-" in done.stderr, "the node that comes back with its broken GPU gets no ranks"

@@ -207,7 +207,8 @@ async def test_an_idle_agent_is_small_and_still(tmp_path: Path, nats_server: Nat
         before_s = cpu_s(node.pid)
         await asyncio.sleep(10)
         used_s = cpu_s(node.pid) - before_s
-        assert rss_bytes(node.pid) < 70_000_000
+        # 62 MB, and 9 MB for the signatures that it reads the ranks' output by (PHALANX_READ_OUTPUT=0: without).
+        assert rss_bytes(node.pid) < 75_000_000
         assert used_s <= 0.05 + 0.01, f"{used_s:.2f} s of CPU in 10 s; 0.5 % of a core is 0.05 s (a tick is 0.01 s)"
 
 

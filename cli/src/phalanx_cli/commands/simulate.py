@@ -94,17 +94,11 @@ def simulate(
         cluster, costs = _sized(costs, recording, gpus, days, spares)
         costs = replace(costs, gate_power=gate_power, checkpoint_s=checkpoint, checkpoint_block_s=checkpoint_block)
         all_of_them = with_silent(contestants(costs, recovery=recovery, verdicts=verdicts), silent)
+        chosen, shares = _chosen(all_of_them, gate_rounds, compare=compare), LightShares().scaled(light)
         study = Study(
-            cluster=cluster,
-            costs=costs,
-            contestants=_chosen(all_of_them, gate_rounds, compare=compare),
-            seeds=seeds,
-            first_seed=seed,
-            shares=LightShares().scaled(light),
-            per_1000_node_days=_rate(rates),
-            recording=recording,
-            shortest_first=shortest,
-        )
+            cluster=cluster, costs=costs, contestants=chosen, seeds=seeds, first_seed=seed, shares=shares,
+            per_1000_node_days=_rate(rates), recording=recording, shortest_first=shortest,
+        )  # fmt: skip
         result = described(study, play(study))
     except (PolicyRefused, TraceRefused, MeasurementRefused, ValueError) as error:
         typer.echo(str(error), err=True)

@@ -259,7 +259,7 @@ def test_a_sick_gpu_that_gets_away_with_it_is_a_problem(job: JobStory, wanted: s
 
 
 def test_a_node_that_is_blamed_for_a_programs_fault_is_a_problem() -> None:
-    job = story(cause="python_exception", attribution=Attribution.UNKNOWN)
+    job = story(cause="illegal_memory_access", attribution=Attribution.USER)
     assert judge_recovery(job, injected(Fault.XID_31), ALL_NEW).problems == ()
     standing = NodeStanding(node_id="a", fit=Health.BAD, reasons=(WHY,))
     job.apply(NodeStandingChanged(node_id="a", standing=standing, changed_at=AT))

@@ -95,6 +95,22 @@ def span_finder(compiled: Any, *, anchored: bool) -> SpanFinder:
     return find
 
 
+def span_finder_on_demand(pattern: str) -> SpanFinder:
+    """As `span_finder`, of a pattern that is known to be accepted, compiled when it is first run.
+
+    Of hundreds of signatures an agent meets a handful in its life; compiled ones take 11 KB each.
+    """
+    finder: SpanFinder | None = None
+
+    def find(text: bytes, at: int) -> Spans | None:
+        nonlocal finder
+        if finder is None:
+            finder = span_finder(compile_pattern(pattern), anchored=False)
+        return finder(text, at)
+
+    return find
+
+
 def _documented_finder(run: Any, groups: int) -> SpanFinder:
     def find(text: bytes, at: int) -> Spans | None:
         found = run(text, at)

@@ -12,7 +12,7 @@ from fault_attribution.matching.pattern import (
     LINE_BYTES_MAX,
     PatternRefused,
     compile_pattern,
-    span_finder,
+    span_finder_on_demand,
     valid_utf8,
 )
 from fault_attribution.matching.pattern_syntax import in_re2_syntax, required_literals
@@ -163,4 +163,4 @@ def _compile(signature: Signature, number: int, bits: dict[str, int]) -> Compile
         for name in signature.overrides:
             beats |= bits.get(name, 0)
     groups = tuple(sorted(compiled.groupindex.items(), key=lambda item: int(item[1])))
-    return CompiledSignature(signature, span_finder(compiled, anchored=False), groups, beats, number)
+    return CompiledSignature(signature, span_finder_on_demand(signature.pattern), groups, beats, number)
