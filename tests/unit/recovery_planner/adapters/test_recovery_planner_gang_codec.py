@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from pydantic import TypeAdapter
 
 from fault_contracts.agent import AgentReported, CheckpointReported, ExitStatus, JobSpec, WorkerExited
 from fault_contracts.payload import Reason
@@ -77,6 +78,13 @@ def test_table_is_readable_for_others() -> None:
     table = json.loads(encode_gang(broken_gang()))["gang"]["table"]
     assert table["topology_version"] == 1
     assert table["rows"][1] == {"node_rank": 1, "node_id": "b", "address": "b", "nproc": 2}
+
+
+def test_a_record_of_a_planner_that_wrote_out_its_defaults_is_read() -> None:
+    gang = replace(broken_gang(), pending=())
+    whole = b'{"v":1,"gang":%b,"pending":[]}' % TypeAdapter(Gang).dump_json(gang)
+    assert len(whole) > len(encode_gang(gang))
+    assert decode_gang(whole) == gang
 
 
 def test_history_survives_the_trip() -> None:
