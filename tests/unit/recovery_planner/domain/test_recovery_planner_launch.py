@@ -14,11 +14,12 @@ def test_the_first_start_carries_the_whole_table_and_no_reason() -> None:
 
 def test_a_later_start_is_a_change_to_the_table_that_all_agents_hold() -> None:
     story = Story().run("a", "b", "s")
+    story.recover()
     story.lose("b")
     story.stop_all()
-    story.classify()
+    story.classify(fault_id="fault-2")
     start = story.last(StartWorkers)
-    assert start.base_version == 1
+    assert start.base_version == 2
     assert [(row.node_rank, row.node_id) for row in start.rows] == [(1, "s")]
     assert start.reason is not None
 
