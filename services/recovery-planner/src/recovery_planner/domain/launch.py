@@ -34,6 +34,7 @@ def launch(
         started=frozenset(),
         completed=frozenset(),
         stepped=frozenset(),
+        step_now=None,
         starts=note_start(
             gang.starts,
             GenerationStart(topology_version=table.topology_version, step=-1 if chosen.step is None else chosen.step),
