@@ -18,7 +18,7 @@ from fault_contracts.recovery import (
 )
 from fault_contracts.recovery_level import RecoveryLevel
 from recovery_planner.domain.gang import Phase
-from recovery_planner.domain.plan import ROWS_PLAIN_MAX
+from recovery_planner.domain.launch import ROWS_PLAIN_MAX
 from recovery_planner.domain.step import DeadlineExpired
 
 
