@@ -69,9 +69,11 @@ class Draft:
         self.gang = replace(self.gang, **fields)
 
     def note_step(self, step: int) -> None:
-        """Remember the largest step; not worth a write of its own."""
+        """Remember the largest step, of this generation and of all; not worth a write of its own."""
         if self.gang.step_max is None or step > self.gang.step_max:
             self.advise(step_max=step)
+        if self.gang.step_now is None or step > self.gang.step_now:
+            self.advise(step_now=step)
 
     def change_member(self, member: Member) -> None:
         """Add or replace a member."""

@@ -23,6 +23,7 @@ class Verdict:
     reasons: tuple[Reason, ...]
     summary: str = ""
     culprit_node_id: str = ""
+    culprit_rank: int | None = None
     provisional: bool = False
 
 
