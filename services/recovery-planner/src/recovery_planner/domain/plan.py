@@ -8,6 +8,7 @@ from fault_contracts.payload import Reason
 from fault_contracts.recovery import GangFormed, JobOutcome, RecoveryPlanned
 from fault_contracts.recovery_level import RecoveryLevel
 from recovery_planner.domain import phases
+from recovery_planner.domain.accounting import note_plan
 from recovery_planner.domain.budget import budget_at
 from recovery_planner.domain.checkpoint import ChosenCheckpoint
 from recovery_planner.domain.culprit import place_without_culprits
@@ -18,6 +19,7 @@ from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.gang_machine import Trigger
 from recovery_planner.domain.in_process import granularity, replaced_ranks
 from recovery_planner.domain.incident import Verdict
+from recovery_planner.domain.journal_entries import tell_no_node
 from recovery_planner.domain.launch import base_of, launch
 from recovery_planner.domain.member import Standing
 from recovery_planner.domain.node_fitness import hold_back_all
@@ -100,6 +102,7 @@ def plan(draft: Draft) -> None:
         if gang.phase is Phase.DECIDING:
             draft.reasons += placement.reasons
             draft.move(Trigger.NO_CAPACITY, deadline_in_s=capacity_wait_s(draft))
+            tell_no_node(draft, placement)
         return
     draft.change(restarts=(*budget.restarts, *[draft.now] * charge), restart_count=gang.restart_count + 1)
     for rule_id, sentence in decided.notes:
@@ -147,6 +150,8 @@ def _restart(
         draft.explain("plan.no_verdict", "no verdict came in time; the cause is unknown and the gang is started again")
     level, replaced = _level(draft, least, table)
     note_restart(draft, level, verdict)
+    note_plan(draft, level, table, verdict)
+    incident = draft.incident
     draft.change(incident=phases.planned(incident, draft.now))
     if level is RecoveryLevel.IN_PROCESS:
         draft.change_incident(in_process_attempts=incident.in_process_attempts + 1)
@@ -172,6 +177,7 @@ def _restart(
             checkpoint_stepped_over=chosen.stepped_over,
             restarts_left=restarts_left,
             reasons=tuple(why[:REASONS_MAX]),
+            verdict=verdict.judged if verdict else None,
             planned_at=draft.now,
         )
     )

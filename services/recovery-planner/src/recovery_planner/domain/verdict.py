@@ -41,6 +41,8 @@ def verdict_of(fault_: FaultClassified) -> Verdict:
         culprit_node_id=fault_.culprit.node_id or "",
         culprit_rank=fault_.culprit.rank,
         provisional=fault_.provisional,
+        confidence=fault_.confidence,
+        condition_ids=fault_.condition_ids,
     )
 
 
