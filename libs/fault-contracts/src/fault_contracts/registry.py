@@ -21,6 +21,7 @@ from fault_contracts import (
     preemption,
     rank_faults,
     recovery,
+    remediation,
     step_times,
 )
 from fault_contracts.payload import Payload
@@ -49,6 +50,7 @@ class Bucket(StrEnum):
     QUARANTINE = "quarantine"
     NODES = "nodes"
     EVIDENCE = "evidence"
+    REMEDIES = "remedies"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,8 +150,8 @@ def _from_agent(model: type[Payload], name: str, *readers: str, stored: bool = T
     return _evt(model, "agent", name, "node_id", _AGENT, readers, Stream.AGENTS if stored else None)
 
 
-def _journal(model: type[Payload], name: str, *readers: str) -> MessageSpec:
-    return _evt(model, "recovery", name, "job_id", _PLANNER, readers or ("console", "cli"), Stream.JOURNAL)
+def _journal(model: type[Payload], name: str, *readers: str, key: str = "job_id") -> MessageSpec:
+    return _evt(model, "recovery", name, key, _PLANNER, readers or ("console", "cli"), Stream.JOURNAL)
 
 
 def _command(model: type[Payload], name: str) -> MessageSpec:
@@ -201,7 +203,7 @@ MESSAGES: tuple[MessageSpec, ...] = (
         "node_action_reported",
         "node_id",
         _AGENT,
-        (_INGEST, "cli"),
+        (_INGEST, _PLANNER, "cli"),
         Stream.HEALTH,
     ),
     _evt(health.ConditionRaised, "health", "condition_raised", "node_id", _INGEST, _CONDITIONS, Stream.HEALTH),
@@ -218,6 +220,8 @@ MESSAGES: tuple[MessageSpec, ...] = (
     _journal(recovery.ActionWithheld, "action_withheld"),
     _journal(recovery.IncidentClosed, "incident_closed", _CLASSIFIER),
     _journal(recovery.JobEnded, "job_ended", _CLASSIFIER, _INGEST, "console", "cli"),
+    _journal(remediation.NodeTended, "node_tended", key="node_id"),
+    _journal(remediation.BreakerMoved, "breaker_moved", key="breaker"),
     _command(commands.StopWorkers, "stop_workers"),
     _command(commands.StartWorkers, "start_workers"),
     _command(commands.EndJob, "end_job"),
@@ -230,6 +234,7 @@ MESSAGES: tuple[MessageSpec, ...] = (
         version=1,
         key="node_id",
         sender="cli",
+        also_senders=(_PLANNER,),
         readers=(_AGENT,),
         stream=Stream.CONTROL,
     ),
