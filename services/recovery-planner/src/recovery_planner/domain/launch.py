@@ -13,6 +13,7 @@ from recovery_planner.domain.gang import Gang, GenerationStart
 from recovery_planner.domain.incident import Incident
 from recovery_planner.domain.member import Standing
 from recovery_planner.domain.rank_assignment import as_assignments
+from recovery_planner.domain.step_back import next_trial
 from training_topology.packed_rows import pack_rows
 from training_topology.topology import RankTable, changed_rows
 
@@ -39,6 +40,7 @@ def launch(
         completed=frozenset(),
         stepped=frozenset(),
         step_now=None,
+        trial=next_trial(gang, draft.now),
         starts=note_start(
             gang.starts,
             GenerationStart(topology_version=table.topology_version, step=-1 if chosen.step is None else chosen.step),
@@ -103,19 +105,19 @@ def _start_command(
         restart_count=gang.restart_count,
         level=level,
         ranks_replaced=replaced,
-        reason=None if gang.incident is None else _why(gang.incident),
+        reason=None if gang.incident is None else _why(gang.incident, chosen),
     )
 
 
-def _why(incident: Incident) -> Reason:
+def _why(incident: Incident, chosen: ChosenCheckpoint) -> Reason:
     """What broke the generation before, in one sentence for the person at the terminal."""
     verdict = incident.verdict
     if incident.by_notice:
         return incident.trigger
+    over = "" if chosen.stepped_over is None else f"the checkpoint of step {chosen.stepped_over} is stepped over; "
     if verdict is None:
-        return Reason(
-            rule_id="plan.no_verdict", sentence=f"unknown, no verdict came in time: {incident.trigger.sentence}"[:2_048]
-        )
+        sentence = f"{over}unknown, no verdict came in time: {incident.trigger.sentence}"
+        return Reason(rule_id="plan.no_verdict", sentence=sentence[:2_048])
     first = verdict.reasons[0]
-    sentence = f"{verdict.attribution}, {verdict.cause}: {first.sentence}"[:2_048]
+    sentence = f"{over}{verdict.attribution}, {verdict.cause}: {first.sentence}"[:2_048]
     return Reason(rule_id=first.rule_id, sentence=sentence, evidence_ids=(verdict.fault_id,))
