@@ -19,13 +19,14 @@ from fault_contracts.commands import Command, EndJob, StartWorkers, StopWorkers
 from fault_contracts.envelope import Envelope, seal
 from fault_contracts.payload import Payload
 from fault_contracts.preemption import RequestCheckpoint
+from fault_contracts.rank_rows import rows_of
 from node_agent.domain import agent_state, dead_man, fence
 from node_agent.domain.agent_state import AgentEvent
 from service_kit.errors import TransientError
 from service_kit.ports import Delivery
 from service_kit.testing.memory_bus import MemoryBus
-from training_topology.identity import NodeId, NodeRank
-from training_topology.topology import NodeRow, RankTable, apply_rows
+from training_topology.identity import NodeId
+from training_topology.topology import RankTable, apply_rows
 
 if TYPE_CHECKING:
     from sim_world import World
@@ -293,12 +294,8 @@ class SimAgent:
         if command.base_version not in (0, self.table.topology_version):
             return self.say.refusal(command, "table_gap", f"holds {self.table.topology_version}")
         base = self.table if command.base_version else RankTable(topology_version=0)
-        rows = (
-            NodeRow(node_rank=NodeRank(r.node_rank), node_id=NodeId(r.node_id), address=r.address, nproc=r.nproc)
-            for r in command.rows
-        )
         try:
-            self.table = apply_rows(base, topology_version=version, nnodes=command.nnodes, rows=rows)
+            self.table = apply_rows(base, topology_version=version, nnodes=command.nnodes, rows=rows_of(command))
         except ValueError as error:
             return self.say.refusal(command, "table_gap", str(error))
         self.version_seen = max(self.version_seen, version)

@@ -99,6 +99,7 @@ def _member_of(report: AgentReported, arrival: int) -> Member:
         phase=report.phase,
         in_process=report.in_process,
         checkpoint_found=report.checkpoint_found,
+        labels=report.node_labels,
     )
 
 
