@@ -238,4 +238,6 @@ def _for_unknowns(say: str, first: Finding | None) -> str:
         say = say.replace("rank {rank}", "a rank")
     if first is None or not first.node:
         say = say.replace(" on {node}", "").replace(" of {node}", "")
+    if first is None or not first.device:
+        say = say.replace("GPU {device}", "a GPU").replace(" of {device}", "")
     return say

@@ -1,7 +1,8 @@
 """The gang record as JSON, with a version: `{"v": 1, "gang": {...}, "pending": [...]}`.
 
 `gang.table` is readable for agents that need the whole rank table: `{"topology_version", "rows": [{"node_rank",
-"node_id", "address", "nproc"}]}`.
+"node_id", "address", "nproc"}]}`. Fields that have their default are left out: of 12,500 members that is half of the
+bytes. A default is therefore part of the format, and a field whose default changes needs a new VERSION.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _HISTORY = TypeAdapter(CheckpointHistory)
 def encode_gang(gang: Gang) -> bytes:
     """The record as bytes."""
     pending = b",".join(_encode_effect(effect) for effect in gang.pending)
-    body = _GANG.dump_json(replace(gang, pending=()))
+    body = _GANG.dump_json(replace(gang, pending=()), exclude_defaults=True)
     return b'{"v":%d,"gang":%b,"pending":[%b]}' % (VERSION, body, pending)
 
 

@@ -11,8 +11,10 @@ from fault_contracts.checkpoints import CheckpointRef
 from fault_contracts.ids import derived_id
 from fault_contracts.payload import Payload, Reason
 from fault_contracts.recovery import JobOutcome
+from recovery_planner.domain.books import Books
 from recovery_planner.domain.incident import Incident
 from recovery_planner.domain.member import Member, Standing
+from recovery_planner.domain.pace import Pace
 from recovery_planner.domain.past_restarts import PastRestart
 from training_topology.topology import RankTable
 
@@ -87,6 +89,10 @@ class Gang:
         stepped: nodes that finished their first step in this generation.
         stepping: node_ranks that ever reported a step; only these are waited for before a gang counts as resumed.
         step_max: largest step ever reported; advisory, not written for its own sake.
+        step_now: largest step reported in this generation; advisory as well.
+        pace: how long steps take; advisory as well.
+        books: where the time went, see `books`.
+        journal_seq: entries that the journal of this run has.
         restarts: times of the restarts that are inside the window.
         withheld: ids of what an observing job was spared, see `withheld`.
         past: restarts with level and cause, as far as a policy may still ask for them.
@@ -116,6 +122,10 @@ class Gang:
     stepped: frozenset[str] = frozenset()
     stepping: frozenset[int] = frozenset()
     step_max: int | None = None
+    step_now: int | None = None
+    pace: Pace | None = None
+    books: Books = field(default_factory=Books)
+    journal_seq: int = 0
     starts: tuple[GenerationStart, ...] = ()
     refused: dict[str, str] = field(default_factory=dict)
     checkpoint_found: CheckpointRef | None = None

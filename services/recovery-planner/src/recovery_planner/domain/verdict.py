@@ -39,6 +39,8 @@ def verdict_of(fault_: FaultClassified) -> Verdict:
         summary=fault_.summary,
         culprit_node_id=fault_.culprit.node_id or "",
         provisional=fault_.provisional,
+        confidence=fault_.confidence,
+        condition_ids=fault_.condition_ids,
     )
 
 

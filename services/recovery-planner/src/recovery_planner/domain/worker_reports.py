@@ -20,6 +20,7 @@ from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.gang_stop import Fate, fault
 from recovery_planner.domain.member import Member, Standing
+from recovery_planner.domain.pace import paced
 from recovery_planner.domain.withheld import observes, withhold
 from training_topology.identity import NodeId
 
@@ -163,6 +164,7 @@ def step_reported(draft: Draft, report: StepReported) -> None:
         draft.ignore("report.stale", f"a step of {report.node_id}: about another generation")
         return
     draft.note_step(report.step)
+    draft.advise(pace=paced(gang.pace, report))
     row = next((row for row in gang.table.rows if row.node_id == report.node_id), None)
     if row is None or not report.first:
         return
