@@ -26,7 +26,7 @@ TRIES_MAX = 5
 """A message that failed so often fails for ever."""
 BUS_TRIES_MAX = 60
 """A bus or a store that does not answer says nothing about the message: a stream without a leader is no reason to lose
-the death of a rank. Five minutes and more of waiting, and inside the streams' duplicate window; then an operator must look."""
+the death of a rank. Five minutes of waiting, inside the streams' duplicate window; then an operator must look."""
 RETRY_AFTER_S_MAX = 30.0
 SENTENCE_MAX = 2_048
 

@@ -18,9 +18,7 @@ def stop(version: int, *, epoch: int = 1) -> StopWorkers:
 
 def end(version: int) -> EndJob:
     fence = Fence(topology_version=version, attempt=0, incident_id="i", epoch=1)
-    return EndJob(
-        job_id="j", fence=fence, operation_id="e", expires_at=SENT, outcome=JobOutcome.SUCCEEDED, reason=WHY
-    )
+    return EndJob(job_id="j", fence=fence, operation_id="e", expires_at=SENT, outcome=JobOutcome.SUCCEEDED, reason=WHY)
 
 
 def told(*commands: tuple[StopWorkers | EndJob, float, float]) -> PlannerClock:
