@@ -154,6 +154,8 @@ class RecoveryPlanned(JournalEntry):
     moves: tuple[NodeAssignment, ...] = ()
     """Rows that a different node holds from now on."""
     checkpoint_step: int | None = None
+    checkpoint_stepped_over: int | None = None
+    """Of a checkpoint that is given up as poisoned: the same fault came right after it was loaded."""
     restarts_left: int = Field(ge=0)
     reasons: tuple[Reason, ...]
     verdict: JudgedFault | None = None

@@ -13,6 +13,7 @@ from fault_contracts.payload import Payload, Reason
 from fault_contracts.recovery import JobOutcome
 from recovery_planner.domain.books import Books
 from recovery_planner.domain.incident import Incident
+from recovery_planner.domain.load_trial import LoadTrial
 from recovery_planner.domain.member import Member, Standing
 from recovery_planner.domain.pace import Pace
 from recovery_planner.domain.past_restarts import PastRestart
@@ -97,6 +98,7 @@ class Gang:
         withheld: ids of what an observing job was spared, see `withheld`.
         past: restarts with level and cause, as far as a policy may still ask for them.
         starts: what each generation was started from, see `checkpoint`.
+        trial: whether the checkpoint of this generation may be poisoned, see `step_back`.
         refused: agents that do not fit this job, with the reason.
         checkpoint_found: what the first generation was started from, where it was not scratch.
         labels: of the ranks, packed, see `rank_labels`.
@@ -127,6 +129,7 @@ class Gang:
     books: Books = field(default_factory=Books)
     journal_seq: int = 0
     starts: tuple[GenerationStart, ...] = ()
+    trial: LoadTrial = field(default_factory=LoadTrial)
     refused: dict[str, str] = field(default_factory=dict)
     checkpoint_found: CheckpointRef | None = None
     labels: str = ""

@@ -28,6 +28,7 @@ class Verdict:
     reasons: tuple[Reason, ...]
     summary: str = ""
     culprit_node_id: str = ""
+    culprit_rank: int | None = None
     provisional: bool = False
     confidence: float | None = None
     condition_ids: tuple[str, ...] = ()

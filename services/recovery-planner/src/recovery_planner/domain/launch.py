@@ -13,7 +13,12 @@ from recovery_planner.domain.gang import Gang, GenerationStart
 from recovery_planner.domain.incident import Incident
 from recovery_planner.domain.member import Standing
 from recovery_planner.domain.rank_assignment import as_assignments
+from recovery_planner.domain.step_back import next_trial
+from training_topology.packed_rows import pack_rows
 from training_topology.topology import RankTable, changed_rows
+
+ROWS_PLAIN_MAX = 256
+"""Rows that a start carries readable, some 25 KB; a table of 12,500 would be more than a message may be."""
 
 
 def launch(
@@ -35,6 +40,7 @@ def launch(
         completed=frozenset(),
         stepped=frozenset(),
         step_now=None,
+        trial=next_trial(gang, draft.now),
         starts=note_start(
             gang.starts,
             GenerationStart(topology_version=table.topology_version, step=-1 if chosen.step is None else chosen.step),
@@ -81,13 +87,16 @@ def _start_command(
     """The order: only the rows that changed since `base`, and the store address that node_rank 0 keeps reserved."""
     gang = draft.gang
     first = gang.members[gang.table.rows[0].node_id]
+    rows = changed_rows(base, gang.table)
+    plain = len(rows) <= ROWS_PLAIN_MAX
     return StartWorkers(
         job_id=gang.job_id,
         fence=draft.fence(),
         operation_id=draft.operation_id("start_workers"),
         expires_at=draft.expires_at(),
         base_version=base.topology_version,
-        rows=as_assignments(changed_rows(base, gang.table)),
+        rows=as_assignments(rows) if plain else (),
+        rows_packed="" if plain else pack_rows(rows),
         nnodes=gang.table.nnodes,
         world_size=gang.table.world_size,
         master_addr=first.address,
@@ -96,19 +105,19 @@ def _start_command(
         restart_count=gang.restart_count,
         level=level,
         ranks_replaced=replaced,
-        reason=None if gang.incident is None else _why(gang.incident),
+        reason=None if gang.incident is None else _why(gang.incident, chosen),
     )
 
 
-def _why(incident: Incident) -> Reason:
+def _why(incident: Incident, chosen: ChosenCheckpoint) -> Reason:
     """What broke the generation before, in one sentence for the person at the terminal."""
     verdict = incident.verdict
     if incident.by_notice:
         return incident.trigger
+    over = "" if chosen.stepped_over is None else f"the checkpoint of step {chosen.stepped_over} is stepped over; "
     if verdict is None:
-        return Reason(
-            rule_id="plan.no_verdict", sentence=f"unknown, no verdict came in time: {incident.trigger.sentence}"[:2_048]
-        )
+        sentence = f"{over}unknown, no verdict came in time: {incident.trigger.sentence}"
+        return Reason(rule_id="plan.no_verdict", sentence=sentence[:2_048])
     first = verdict.reasons[0]
-    sentence = f"{verdict.attribution}, {verdict.cause}: {first.sentence}"[:2_048]
+    sentence = f"{over}{verdict.attribution}, {verdict.cause}: {first.sentence}"[:2_048]
     return Reason(rule_id=first.rule_id, sentence=sentence, evidence_ids=(verdict.fault_id,))

@@ -10,7 +10,7 @@ from fault_contracts.recovery_level import RecoveryLevel
 from recovery_planner.domain import phases
 from recovery_planner.domain.accounting import note_plan
 from recovery_planner.domain.budget import budget_at
-from recovery_planner.domain.checkpoint import ChosenCheckpoint, choose
+from recovery_planner.domain.checkpoint import ChosenCheckpoint
 from recovery_planner.domain.culprit import place_without_culprits
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.ending import end_job
@@ -33,6 +33,7 @@ from recovery_planner.domain.policy_answer import (
 )
 from recovery_planner.domain.preemption import leave_out
 from recovery_planner.domain.rank_assignment import as_assignments, first_table, next_table
+from recovery_planner.domain.step_back import checkpoint_for, reconsider
 from recovery_planner.domain.verdict import verdict_to_act_on
 from recovery_planner.domain.withheld import observes, withhold
 from training_topology.topology import RankTable, changed_rows
@@ -82,7 +83,7 @@ def plan(draft: Draft) -> None:
     """Decide what follows the stop. Called again whenever something changed while the gang waits for a node."""
     gang = draft.gang
     verdict = _verdict_in_force(draft)
-    decided = answer_of(draft, verdict)
+    decided = reconsider(draft, verdict, answer_of(draft, verdict))
     if decided.outcome is not None:
         _give_up(draft, decided, decided.outcome, verdict)
         return
@@ -143,9 +144,8 @@ def _restart(
     incident = draft.incident
     table = next_table(gang.table, gang.members, placement.moves)
     moves = changed_rows(gang.table, table)
-    chosen = choose(draft.history, gang.starts, found=gang.checkpoint_found)
     draft.reasons += placement.reasons
-    draft.explain("plan.checkpoint", chosen.sentence)
+    chosen = checkpoint_for(draft, verdict)
     if verdict is None and not incident.by_notice:
         draft.explain("plan.no_verdict", "no verdict came in time; the cause is unknown and the gang is started again")
     level, replaced = _level(draft, least, table)
@@ -174,6 +174,7 @@ def _restart(
             granularity=granularity(table, replaced),
             moves=as_assignments(moves),
             checkpoint_step=chosen.step,
+            checkpoint_stepped_over=chosen.stepped_over,
             restarts_left=restarts_left,
             reasons=tuple(why[:REASONS_MAX]),
             verdict=verdict.judged if verdict else None,

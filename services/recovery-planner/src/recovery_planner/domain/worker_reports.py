@@ -21,6 +21,7 @@ from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.gang_stop import Fate, fault
 from recovery_planner.domain.member import Member, Standing
 from recovery_planner.domain.pace import paced
+from recovery_planner.domain.step_back import exit_fingerprint, note_sign, ranks_fingerprint
 from recovery_planner.domain.withheld import observes, withhold
 from training_topology.identity import NodeId
 
@@ -61,6 +62,7 @@ def worker_exited(draft: Draft, report: WorkerExited) -> None:
     reason = draft.explain(rule_id, f"rank {rank} on {report.node_id} {sentence}", draft.cause_id)
     fate = Fate(dead=not report.process_alive, asked=report.restart_asked or RestartAsked.IN_PROCESS)
     fault(draft, reason, node_id=report.node_id, rank=rank, observed_at=report.observed_at, fate=fate)
+    note_sign(draft, rank=rank, fingerprint=exit_fingerprint(report), observed_at=report.observed_at)
 
 
 def ranks_faulted(draft: Draft, report: RanksFaulted) -> None:
@@ -90,6 +92,8 @@ def ranks_faulted(draft: Draft, report: RanksFaulted) -> None:
         observed_at=report.observed_at,
         fate=Fate(dead=False, condemned=True, others=suspects[1:]),
     )
+    first = suspects[0] if suspects else None
+    note_sign(draft, rank=first, fingerprint=ranks_fingerprint(report), observed_at=report.observed_at)
 
 
 def _what_happened(report: WorkerExited) -> tuple[str, str]:
