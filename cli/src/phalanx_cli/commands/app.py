@@ -15,6 +15,7 @@ from phalanx_cli.commands.dlq import dlq
 from phalanx_cli.commands.hardware import hardware
 from phalanx_cli.commands.inject import EPILOG as INJECT_EPILOG
 from phalanx_cli.commands.inject import inject
+from phalanx_cli.commands.job import EPILOG as JOB_EPILOG
 from phalanx_cli.commands.job import job
 from phalanx_cli.commands.node import node, nodes
 from phalanx_cli.commands.node_action import node_action
@@ -54,7 +55,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command(epilog=DIAGNOSE_EPILOG)(diagnose)
 app.command()(dlq)
-app.command()(job)
+app.command(epilog=JOB_EPILOG)(job)
 app.command(epilog=INJECT_EPILOG)(inject)
 app.add_typer(hardware)
 app.add_typer(policy)
