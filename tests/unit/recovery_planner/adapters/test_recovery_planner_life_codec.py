@@ -1,6 +1,7 @@
 """A node's record comes back as it was written, with what it owes; older and damaged ones are told apart."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -12,28 +13,22 @@ from recovery_planner.domain.breaker import Breaker
 from recovery_planner.domain.gang import Effect
 from recovery_planner.domain.node_life import Blame, NodeLife, Operation, Wanted
 from service_kit.errors import ContractViolation
-from service_kit.testing.virtual_clock import LoopClock, run_virtual
 
 REASON = Reason(rule_id="ladder.begin", sentence="n1 is empty", evidence_ids=("fault-1",))
 
-
-async def _now() -> object:
-    return LoopClock().now()
-
-
-NOW = run_virtual(_now())
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 LIFE = NodeLife(
     node_id="n1",
     phase=NodePhase.REMEDIATING,
-    since=NOW,  # type: ignore[arg-type]
+    since=NOW,
     reason=REASON,
     story=2,
     blame=Blame(
         evidence_id="fault-1", action=Action.RESET_GPU, cause="gpu_memory", sentence="it failed", gpu_uuid="GPU-1"
-    ),  # type: ignore[arg-type]
+    ),
     rung=Rung.RESET_GPU,
-    operation=Operation(operation_id="op-1", action="reset_gpu", tries=1, ordered_at=NOW),  # type: ignore[arg-type]
-    wanted=Wanted(request_id="r", requests=1, since=NOW, ask_at=NOW, came="n9"),  # type: ignore[arg-type]
+    operation=Operation(operation_id="op-1", action="reset_gpu", tries=1, ordered_at=NOW),
+    wanted=Wanted(request_id="r", requests=1, since=NOW, ask_at=NOW, came="n9"),
     listed=("id:GPU-1",),
     pending=(
         Effect(
@@ -43,7 +38,7 @@ LIFE = NodeLife(
                 before=NodePhase.DRAINING,
                 phase=NodePhase.REMEDIATING,
                 reason=REASON,
-                tended_at=NOW,  # type: ignore[arg-type]
+                tended_at=NOW,
             ),
             cause_id="m-1",
         ),
@@ -69,7 +64,7 @@ def test_what_is_no_record_is_refused(raw: bytes) -> None:
 
 
 def test_the_breaker_comes_back_as_it_was() -> None:
-    breaker = Breaker(state=BreakerState.HALF_OPEN, since=NOW, trial="n1", takes=(NOW,), reason=REASON)  # type: ignore[arg-type]
+    breaker = Breaker(state=BreakerState.HALF_OPEN, since=NOW, trial="n1", takes=(NOW,), reason=REASON)
     assert decode_breaker(encode_breaker(breaker)) == breaker
     with pytest.raises(ContractViolation):
         decode_breaker(b'{"v":1}')
