@@ -153,7 +153,7 @@ def fit_of_life(life: NodeLife | None, *, dry_run: bool) -> NodeFit:
     if life is None:
         return ADMITTED
     if life.is_out:
-        return NodeFit(held=f"{life.phase}: {life.reason.sentence}"[:SENTENCE_MAX])
+        return NodeFit(held=f"{life.phase}: {life.reason.sentence}"[:SENTENCE_MAX], tended=True)
     if life.phase is NodePhase.PROBATION and life.probation_until is not None:
         return NodeFit(doubt=f"on probation until {life.probation_until:%Y-%m-%d %H:%M} UTC")
     if life.phase is NodePhase.SUSPECT and not dry_run:
