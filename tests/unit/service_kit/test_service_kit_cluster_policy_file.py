@@ -4,10 +4,33 @@ from pathlib import Path
 
 import pytest
 
-from fault_contracts.cluster_policy import ClusterPolicy
+from fault_contracts.cluster_policy import (
+    BreakerPolicy,
+    ClusterPolicy,
+    LadderPolicy,
+    PoolPolicy,
+    ProbationPolicy,
+)
 from fault_contracts.remediation import Rung
 from service_kit.cluster_policy_file import read_cluster_policy
 from service_kit.yaml_fields import PolicyRefused
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_example_is_sound_and_a_dry_run() -> None:
+    policy = read_cluster_policy(ROOT / "examples" / "cluster.yaml")
+    assert policy.ladder is not None
+    assert policy.dry_run
+
+
+@pytest.mark.parametrize("part", ["ladder", "probation", "breaker", "pool"])
+def test_the_page_names_every_field(part: str) -> None:
+    page = (ROOT / "docs" / "node-lifecycle.md").read_text()
+    models = {"ladder": LadderPolicy, "probation": ProbationPolicy, "breaker": BreakerPolicy, "pool": PoolPolicy}
+    missing = [name for name in models[part].model_fields if f"`{part}.{name}`" not in page]
+    assert missing == []
+    assert "`dry_run`" in page
 
 
 def read(tmp_path: Path, text: str) -> ClusterPolicy:

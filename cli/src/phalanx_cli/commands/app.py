@@ -19,6 +19,7 @@ from phalanx_cli.commands.job import EPILOG as JOB_EPILOG
 from phalanx_cli.commands.job import job
 from phalanx_cli.commands.node import node, nodes
 from phalanx_cli.commands.node_action import node_action
+from phalanx_cli.commands.node_care import drain, quarantine, release
 from phalanx_cli.commands.policy import policy
 from phalanx_cli.commands.rules import rules
 from phalanx_cli.commands.simulate import EPILOG as SIMULATE_EPILOG
@@ -64,6 +65,9 @@ app.command(epilog=SIMULATE_EPILOG)(simulate)
 app.command()(node)
 app.command()(nodes)
 app.command("node-action")(node_action)
+app.command()(quarantine)
+app.command()(drain)
+app.command()(release)
 
 DataDir = Annotated[Path, typer.Option(help="Folder of servers, states and logs.")]
 
