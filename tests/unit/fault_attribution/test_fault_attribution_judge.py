@@ -153,6 +153,13 @@ def test_what_is_not_known_is_left_out_of_the_sentence() -> None:
         assert said.best.support[0].sentence == sentence
 
 
+def test_a_gpu_without_a_name_is_a_gpu() -> None:
+    subject = rule("hardware.a", (Weight(see=parse_term("bug"), score=3, say="GPU {device} on {node} broke"),))
+    said = judge([seen("bug", node="n1")], CauseBook.of((subject,)))
+    assert said.best is not None
+    assert said.best.support[0].sentence == "a GPU on n1 broke"
+
+
 def test_nobody_is_blamed_where_a_rule_says_so() -> None:
     for kind, node in ((CulpritKind.NOBODY, None), (CulpritKind.NODE, "n1")):
         book = CauseBook.of((rule("user.a", weights(("bug", 3)), culprit=kind),))

@@ -253,12 +253,15 @@ def _sentence(weight: Weight, seen: tuple[Finding, ...]) -> str:
             "kind": first.kind,
         }
     # Values are put in once and never read as a template themselves: a log line may contain braces.
-    parts = _template(weight.say, first is not None and first.rank is not None, first is not None and first.node != "")
+    has_rank = first is not None and first.rank is not None
+    parts = _template(
+        weight.say, has_rank, first is not None and first.node != "", first is not None and first.device != ""
+    )
     return "".join([literal if name is None else literal + known.get(name, "?") for literal, name in parts])
 
 
 @lru_cache(maxsize=4_096)
-def _template(say: str, has_rank: bool, has_node: bool) -> tuple[tuple[str, str | None], ...]:
+def _template(say: str, has_rank: bool, has_node: bool, has_device: bool) -> tuple[tuple[str, str | None], ...]:
     """A sentence of a rule in parts: text, and the name of the value behind it.
 
     Without the words for what is not known: `a rank`, and not `rank ? on an unnamed node`.
@@ -267,4 +270,6 @@ def _template(say: str, has_rank: bool, has_node: bool) -> tuple[tuple[str, str 
         say = say.replace("rank {rank}", "a rank")
     if not has_node:
         say = say.replace(" on {node}", "").replace(" of {node}", "")
+    if not has_device:
+        say = say.replace("GPU {device}", "a GPU").replace(" of {device}", "")
     return tuple((literal, name) for literal, name, _, _ in Formatter().parse(say))

@@ -207,8 +207,7 @@ class AdvanceGang:
         Raises:
             CompareAndSetLost: another planner wrote since; everything is decided again.
         """
-        stored = await self._store.load(desk.job_id)
-        if stored is None or stored.revision != desk.revision:
+        if await self._store.revision(desk.job_id) != desk.revision:
             raise CompareAndSetLost(f"gang of job {desk.job_id} was written by another planner")
 
     def _decide(self, desk: _Desk, request: _Request) -> None:

@@ -37,6 +37,10 @@ class GangStore(Protocol):
         """
         ...
 
+    async def revision(self, job_id: str) -> int | None:
+        """Revision of the newest record, without decoding it; None when there is none."""
+        ...
+
     async def save(self, gang: Gang, revision: int | None) -> int:
         """Write over exactly this revision (None: it must not exist yet) and return the new one.
 
@@ -80,6 +84,10 @@ class NodeStandingStore(Protocol):
         Raises:
             ContractViolation: written by a newer version, or damaged.
         """
+        ...
+
+    async def node_ids(self) -> list[str]:
+        """All nodes that a standing is kept of."""
         ...
 
 
