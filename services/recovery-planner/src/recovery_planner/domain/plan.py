@@ -23,6 +23,7 @@ from recovery_planner.domain.journal_entries import tell_no_node
 from recovery_planner.domain.launch import base_of, launch
 from recovery_planner.domain.member import Standing
 from recovery_planner.domain.node_fitness import hold_back_all
+from recovery_planner.domain.offenders import bar_offenders
 from recovery_planner.domain.placement import Placement
 from recovery_planner.domain.policy_answer import (
     answer_of,
@@ -89,7 +90,7 @@ def plan(draft: Draft) -> None:
         return
     if waits_out(draft, decided):
         return
-    budget = budget_at(gang.spec, gang.restarts, draft.now)
+    budget = budget_at(gang.spec, gang.restarts, draft.now, ceiling=draft.policy.restarts_ceiling)
     charge = 0 if draft.incident.by_notice else 1
     if budget.left < charge:
         reason = draft.explain("plan.budget", f"{budget.sentence}; the last fault: {draft.incident.trigger.sentence}")
@@ -97,6 +98,7 @@ def plan(draft: Draft) -> None:
         return
     leave_out(draft)
     hold_back_all(draft)
+    bar_offenders(draft, verdict)
     placement = place_without_culprits(draft, verdict)
     if placement.unfilled:
         if gang.phase is Phase.DECIDING:
