@@ -33,6 +33,9 @@ class LadderPolicy(Payload):
     """After a refusal that may pass (busy, another boot)."""
     suspect_s: Span = _HOUR_S
     """How long a node that may not be taken stays suspect before the matter is dropped."""
+    evict_s: Span | None = None
+    """A job that still has ranks on a node that was taken is stopped by plan after its next checkpoint, at the latest
+    after so long. None: it goes on to its next stop."""
     rounds_min: int = Field(default=2, ge=0, le=20)
     """Clean validations in a row before it works again. 0: no gate."""
     validate_s: Span = 1_200.0

@@ -23,6 +23,8 @@ from service_kit.errors import PermanentError, ServiceError
 from service_kit.ports import Delivery
 
 NAME_MAX = 256
+WITHIN_S_MAX = 604_800.0
+"""A week: longer is a mistaken unit."""
 
 
 class AskedWrongly(Exception):
@@ -125,7 +127,9 @@ class HearOfNodes:
             raise AskedWrongly("reason is missing: it is shown to whoever is refused because of it")
         if verb is not NodeVerb.RELEASE and not self._tend.is_known(node_id):
             raise AskedWrongly(f"no node {node_id!r} is known here; `phalanx nodes` lists them")
-        reasons = await self._tend.handle(node_id, PersonAsked(verb=verb, by=by, sentence=reason[:1_500]))
+        within_s = _seconds(asked.get("within_s", ""))
+        event = PersonAsked(verb=verb, by=by, sentence=reason[:1_500], within_s=within_s)
+        reasons = await self._tend.handle(node_id, event)
         life = self._tend.ward.get(node_id)
         last = next((each for each in reasons if each.rule_id.startswith("person.")), None)
         refused = last is not None and last.rule_id == "person.refused"
@@ -149,6 +153,15 @@ def blame_of(fault: FaultClassified) -> Blame | None:
         fault_id=fault.fault_id,
         also=tuple(fault.condition_ids[:32]),
     )
+
+
+def _seconds(text: str) -> float | None:
+    if not text:
+        return None
+    seconds = float(text)
+    if not 0 <= seconds <= WITHIN_S_MAX:
+        raise AskedWrongly(f"within_s is {text}; 0 to {WITHIN_S_MAX:g} is understood")
+    return seconds
 
 
 def _said(*, ok: bool, error: str = "", phase: str = "", sentence: str = "") -> bytes:

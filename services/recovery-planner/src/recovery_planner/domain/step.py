@@ -32,6 +32,7 @@ from recovery_planner.domain.node_faults import NodeFaultCleared, NodeFaultSeen
 from recovery_planner.domain.node_fit import NOTHING_KNOWN, Fits
 from recovery_planner.domain.node_fitness import NodeStandingSeen, weigh
 from recovery_planner.domain.policy import Policy
+from recovery_planner.domain.preemption import NodeWithdrawn
 from recovery_planner.domain.rank_labels import RanksLabelled, ranks_labelled
 from recovery_planner.domain.settle import settle
 from recovery_planner.domain.shared_causes import Sightings
@@ -57,6 +58,7 @@ Event = (
     | FaultClassified
     | RanksLabelled
     | PreemptionNoticed
+    | NodeWithdrawn
     | AgentActedAlone
     | CheckpointReported
     | NodeFaultSeen
@@ -161,6 +163,8 @@ def _take(draft: Draft, event: Event) -> None:
             ranks_labelled(draft, event)
         case PreemptionNoticed():
             preemption.preemption_noticed(draft, event)
+        case NodeWithdrawn():
+            preemption.node_withdrawn(draft, event)
         case AgentActedAlone():
             worker_reports.acted_alone(draft, event)
         case NodeFaultSeen():
