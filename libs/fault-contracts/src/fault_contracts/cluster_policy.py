@@ -102,6 +102,15 @@ class PoolPolicy(Payload):
         return self
 
 
+class JobCeilings(Payload):
+    """What no job's own policy may exceed. A job that asks for more gets this, and its reasons say so."""
+
+    restarts_max: int | None = Field(default=None, ge=0, le=100_000)
+    """Restarts inside the job's window, over all causes."""
+    capacity_wait_s: Span | None = None
+    """How long a hole may wait for a node, and with it all other nodes of the job."""
+
+
 class ClusterPolicy(Payload):
     """The cluster's policy. Every field may be left out."""
 
@@ -112,6 +121,7 @@ class ClusterPolicy(Payload):
     probation: ProbationPolicy = ProbationPolicy()
     breaker: BreakerPolicy = BreakerPolicy()
     pool: PoolPolicy = PoolPolicy()
+    jobs: JobCeilings = JobCeilings()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

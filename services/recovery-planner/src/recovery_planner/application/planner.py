@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fault_contracts.cluster_policy import ClusterPolicy
 from recovery_planner.application.advance_gang import AdvanceGang
@@ -71,6 +71,8 @@ def assemble(
     cluster_policy: ClusterPolicy | None = None,
 ) -> Planner:
     """Connect the use cases."""
+    jobs = (cluster_policy or ClusterPolicy()).jobs
+    policy = replace(policy, restarts_ceiling=jobs.restarts_max, capacity_wait_ceiling_s=jobs.capacity_wait_s)
     bus, clock, failpoints = world.bus, world.clock, world.failpoints
     source = f"/recovery-planner/{world.instance_id}"
     book = CheckpointBook(world.checkpoints)

@@ -91,7 +91,7 @@ def plan(draft: Draft) -> None:
         return
     if waits_out(draft, decided):
         return
-    budget = budget_at(gang.spec, gang.restarts, draft.now)
+    budget = budget_at(gang.spec, gang.restarts, draft.now, ceiling=draft.policy.restarts_ceiling)
     charge = 0 if draft.incident.by_notice else 1
     if budget.left < charge:
         reason = draft.explain("plan.budget", f"{budget.sentence}; the last fault: {draft.incident.trigger.sentence}")
