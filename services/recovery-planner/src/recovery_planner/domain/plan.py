@@ -10,6 +10,7 @@ from fault_contracts.recovery_level import RecoveryLevel
 from recovery_planner.domain import phases
 from recovery_planner.domain.accounting import note_plan
 from recovery_planner.domain.budget import budget_at
+from recovery_planner.domain.cause_links import spare_the_node
 from recovery_planner.domain.checkpoint import ChosenCheckpoint
 from recovery_planner.domain.culprit import place_without_culprits
 from recovery_planner.domain.draft import Draft
@@ -83,7 +84,7 @@ def form(draft: Draft) -> None:
 def plan(draft: Draft) -> None:
     """Decide what follows the stop. Called again whenever something changed while the gang waits for a node."""
     gang = draft.gang
-    verdict = _verdict_in_force(draft)
+    verdict = spare_the_node(draft, _verdict_in_force(draft))
     decided = reconsider(draft, verdict, answer_of(draft, verdict))
     if decided.outcome is not None:
         _give_up(draft, decided, decided.outcome, verdict)
