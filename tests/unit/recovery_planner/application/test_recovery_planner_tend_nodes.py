@@ -12,7 +12,11 @@ from fault_contracts.node_actions import ActionOutcome, NodeAction
 from fault_contracts.registry import Stream
 from fault_contracts.remediation import BreakerMoved, NodePhase
 from recovery_planner.adapters.pool_simulated import SimulatedCloud
+from recovery_planner.application import tend_nodes
+from recovery_planner.domain.gang_machine import IllegalMove
 from recovery_planner.domain.member import Standing
+from recovery_planner.domain.node_life import NodeLife
+from recovery_planner.domain.node_tend import Tended, tend
 from service_kit.testing.memory_broker import Trouble
 from service_kit.testing.virtual_clock import run_virtual
 
@@ -351,3 +355,24 @@ def test_the_third_strike_replaces_the_node_and_lists_its_device() -> None:
         await rig.end()
 
     run_virtual(main())
+
+
+def test_a_defect_in_the_care_of_one_node_does_not_end_the_care_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(life: NodeLife, *args: object, **more: object) -> Tended:
+        if life.node_id == "b":
+            raise IllegalMove("a defect")
+        return tend(life, *args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(tend_nodes, "tend", broken)
+
+    async def story(rig: Rig) -> None:
+        await Hosts(rig).begin()
+        await rig.begin("a", "b", "s", "t")
+        await rig.until_running(1)
+        await blames(rig, "b", Action.RESET_GPU, fault_id="one")
+        await rig.clock.sleep(5)
+        await blames(rig, "a", Action.RESET_GPU, fault_id="two", version=2)
+        await until(rig, "a", NodePhase.PROBATION)
+        assert rig.lives[0].planner.duties.failed() is None
+
+    played(story)

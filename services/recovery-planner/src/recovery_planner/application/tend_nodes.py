@@ -20,6 +20,7 @@ from recovery_planner.application.ports import Failpoints, NodeStandingStore
 from recovery_planner.application.publish_care import CarePublisher
 from recovery_planner.application.tending_ports import NodeFigures
 from recovery_planner.application.watch_nodes import WatchNodes
+from recovery_planner.domain.gang_machine import IllegalMove
 from recovery_planner.domain.known_bad import known_bad
 from recovery_planner.domain.node_care import Around
 from recovery_planner.domain.node_fitness import NodeStandingSeen
@@ -27,7 +28,7 @@ from recovery_planner.domain.node_life import fit_of_life
 from recovery_planner.domain.node_tend import NodeEvent, NodeLooked, Tended, tend
 from recovery_planner.domain.occupancy import may_have_ranks
 from recovery_planner.domain.preemption import NodeWithdrawn
-from service_kit.errors import CompareAndSetLost, PermanentError, ServiceError, TransientError
+from service_kit.errors import CompareAndSetLost, IllegalTransition, PermanentError, ServiceError, TransientError
 from service_kit.logging import get_logger
 from service_kit.ports import Clock
 
@@ -190,15 +191,20 @@ class TendNodes:
             told=node_id in self._told,
         )
         now = self._clock.now()
-        done = tend(
-            self.ward.begin(node_id, now),
-            event,
-            now=now,
-            policy=self.policy,
-            around=around,
-            breaker=self.ward.breaker,
-            cause_id=cause_id,
-        )
+        try:
+            done = tend(
+                self.ward.begin(node_id, now),
+                event,
+                now=now,
+                policy=self.policy,
+                around=around,
+                breaker=self.ward.breaker,
+                cause_id=cause_id,
+            )
+        except (IllegalMove, AssertionError) as error:
+            # A defect of ours. One node is not tended; the others are.
+            log.exception("care_failed", node_id=node_id, what=type(event).__name__)
+            raise IllegalTransition(f"{type(event).__name__} on node {node_id}: {error}") from error
         for reason in done.reasons:
             say = log.debug if reason.rule_id.startswith(QUIET_RULES) else log.info
             say(reason.rule_id, node_id=node_id, phase=str(done.life.phase), reason=reason.sentence)
