@@ -147,6 +147,10 @@ bench-health: setup ## a host role's memory and CPU with 8 fake GPUs; signals a 
 bench-classifier: setup ## evidence events a second that one core judges, and the time to the first verdict; ARGS="--help"
 	@$(BIN)/python tools/bench_classifier.py $(ARGS)
 
+.PHONY: bench-planner
+bench-planner: setup ## what a recovery waits for the planner at 16 and 12,500 nodes, and the stop of 4,096 agents; ARGS="--help"
+	@$(BIN)/python tools/bench_planner.py $(ARGS)
+
 .PHONY: bench-attribution
 bench-attribution: setup ## how often the verdict is right on labelled incidents, and its speed; ARGS="--misses --incidents DIR", --help
 	@$(BIN)/python tools/bench_attribution.py --json .bench/attribution.json $(ARGS)

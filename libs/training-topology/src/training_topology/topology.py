@@ -6,7 +6,8 @@ describes 100,000 ranks, and a delta carries nodes, not ranks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from training_topology.identity import NodeId, NodeRank, Rank
@@ -35,11 +36,15 @@ class RankTable:
     """All rows of one topology_version, in node_rank order without holes.
 
     Raises:
-        ValueError: rows out of order, a hole, or one node twice.
+        ValueError: rows out of order, a hole, one node twice, or a node without workers.
     """
 
     topology_version: int
     rows: tuple[NodeRow, ...] = field(default=())
+    _seats: Mapping[NodeId, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Place of each node: a table of thousands of nodes is asked for every one of them at every report."""
+    _starts: Sequence[Rank] = field(default=(), init=False, repr=False, compare=False)
+    """First rank of each node, and the count of ranks behind them."""
 
     def __post_init__(self) -> None:
         if self.topology_version < 0:
@@ -47,8 +52,13 @@ class RankTable:
         for place, row in enumerate(self.rows):
             if row.node_rank != place:
                 raise ValueError(f"row {place} carries node_rank {row.node_rank}; rows are dense and in order")
-        if len({row.node_id for row in self.rows}) != len(self.rows):
+        seats = {row.node_id: place for place, row in enumerate(self.rows)}
+        if len(seats) != len(self.rows):
             raise ValueError("one node holds two node_ranks")
+        object.__setattr__(self, "_seats", seats)
+        starts = first_ranks([row.nproc for row in self.rows])
+        end = starts[-1] + self.rows[-1].nproc if self.rows else 0
+        object.__setattr__(self, "_starts", (*starts, Rank(end)))
 
     @property
     def nnodes(self) -> int:
@@ -58,28 +68,35 @@ class RankTable:
     @property
     def world_size(self) -> int:
         """Count of ranks."""
-        return sum(row.nproc for row in self.rows)
+        return self._starts[-1]
+
+    @property
+    def node_ids(self) -> Iterable[NodeId]:
+        """The nodes, in node_rank order."""
+        return self._seats.keys()
 
     def row_of(self, node_id: NodeId) -> NodeRow | None:
         """The row of a node, or None when it is not in the gang."""
-        return next((row for row in self.rows if row.node_id == node_id), None)
+        place = self._seats.get(node_id)
+        return None if place is None else self.rows[place]
+
+    def seats(self, node_id: str) -> bool:
+        """Whether a node is in the gang."""
+        return node_id in self._seats
 
     def ranks_of(self, node_id: NodeId) -> range:
         """Global ranks of a node; empty when it is not in the gang."""
         row = self.row_of(node_id)
         if row is None:
             return range(0)
-        start = first_ranks([r.nproc for r in self.rows])[row.node_rank]
+        start = self._starts[row.node_rank]
         return range(start, start + row.nproc)
 
     def node_of(self, rank: Rank) -> NodeId | None:
         """The node that holds a rank, or None outside the world."""
-        start = 0
-        for row in self.rows:
-            if start <= rank < start + row.nproc:
-                return row.node_id
-            start += row.nproc
-        return None
+        if not 0 <= rank < self.world_size:
+            return None
+        return self.rows[bisect_right(self._starts, rank) - 1].node_id
 
 
 def changed_rows(old: RankTable, new: RankTable) -> tuple[NodeRow, ...]:

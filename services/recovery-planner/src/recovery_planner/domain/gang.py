@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -141,7 +142,7 @@ class Gang:
     @property
     def nodes(self) -> tuple[str, ...]:
         """Nodes of the rank table, in node_rank order."""
-        return tuple(row.node_id for row in self.table.rows)
+        return tuple(self.table.node_ids)
 
     @property
     def alarm_at(self) -> datetime | None:
@@ -165,7 +166,7 @@ class Gang:
 
     def is_seated(self, node_id: str) -> bool:
         """Holds a row of the table."""
-        return any(row.node_id == node_id for row in self.table.rows)
+        return self.table.seats(node_id)
 
     def is_present(self, node_id: str) -> bool:
         """A known agent that can be counted on."""
@@ -185,16 +186,25 @@ class Gang:
     @property
     def awaited(self) -> tuple[str, ...]:
         """Nodes whose next report this gang cannot go on without. Whoever watches agents asks these first."""
+        return tuple(self._awaited())
+
+    @property
+    def awaits_somebody(self) -> bool:
+        """Whether there are such nodes; of thousands, the first one is enough to know."""
+        return any(True for _ in self._awaited())
+
+    def _awaited(self) -> Iterator[str]:
         match self.phase:
             case Phase.STOPPING:
                 done = self.stopped
             case Phase.STARTING:
                 done = self.started | self.completed
             case Phase.FORMING | Phase.RUNNING | Phase.DECIDING | Phase.WAITING | Phase.ENDED:
-                return ()
-        # A condemned node's ranks, too, have to end before others take their place.
-        here = {member.node_id for member in self.members.values() if member.is_there}
-        return tuple(node for node in self.nodes if node not in done and node in here)
+                return
+        for node in self.table.node_ids:
+            # A condemned node's ranks, too, have to end before others take their place.
+            if node not in done and (member := self.members.get(node)) is not None and member.is_there:
+                yield node
 
 
 def operation_id(job_id: str, incident_id: str, attempt: int, verb: str, topology_version: int) -> str:

@@ -66,13 +66,15 @@ def _settle_once(draft: Draft) -> None:
 
 
 def _is_abandoned(draft: Draft) -> bool:
-    standings = {member.standing for member in draft.gang.members.values()}
-    return Standing.LEFT in standings and not standings & {Standing.PRESENT, Standing.CONDEMNED}
+    members = draft.gang.members.values()
+    if any(member.is_there for member in members):
+        return False  # found at once in a gang of any size, as long as it lives
+    return any(member.standing is Standing.LEFT for member in members)
 
 
 def _finish(draft: Draft) -> bool:
     gang = draft.gang
-    if not all(node in gang.completed for node in gang.nodes):
+    if len(gang.completed) < gang.table.nnodes or not all(node in gang.completed for node in gang.nodes):
         return False
     reason = draft.explain("job.completed", f"all {gang.table.world_size} ranks ended with exit code 0")
     end_job(draft, JobOutcome.SUCCEEDED, reason)
@@ -83,6 +85,8 @@ def _starting(draft: Draft) -> None:
     if _finish(draft):
         return
     gang = draft.gang
+    if len(gang.started) + len(gang.completed) < gang.table.nnodes and not is_due(draft):
+        return  # of thousands of reports all but the last end here
     missing = [node for node in gang.nodes if node not in gang.started and node not in gang.completed]
     if missing:
         if is_due(draft):
@@ -139,7 +143,7 @@ def _resume(draft: Draft) -> None:
 def _stopping(draft: Draft) -> None:
     if is_due(draft):
         leave_behind(draft)
-    if draft.gang.awaited:
+    if draft.gang.awaits_somebody:
         return
     draft.change(incident=phases.stopped(draft.incident, draft.now))
     draft.explain("gang.stopped", "no reachable agent has ranks left")
