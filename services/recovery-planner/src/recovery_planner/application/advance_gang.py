@@ -22,6 +22,7 @@ from recovery_planner.domain.gang_machine import IllegalMove
 from recovery_planner.domain.invariants import InvariantBroken, assert_holds
 from recovery_planner.domain.node_fit import NOTHING_KNOWN, Fits
 from recovery_planner.domain.policy import Policy
+from recovery_planner.domain.shared_causes import Sightings
 from recovery_planner.domain.step import DeadlineExpired, Event, new_gang, step
 from service_kit.errors import CompareAndSetLost, IllegalTransition, StaleLeader, TransientError
 from service_kit.logging import get_logger
@@ -87,6 +88,7 @@ class AdvanceGang:
         failpoints: Failpoints,
         watchers: Sequence[GangWatcher] = (),
         fits: Fits = NOTHING_KNOWN,
+        sightings: Sightings = (),
     ) -> None:
         self._store = store
         self._checkpoints = checkpoints
@@ -95,6 +97,7 @@ class AdvanceGang:
         self._policy = policy
         self._failpoints = failpoints
         self._fits = fits
+        self._sightings = sightings
         self.watchers: list[GangWatcher] = list(watchers)
         self._desks: dict[str, _Desk] = {}
 
@@ -233,6 +236,7 @@ class AdvanceGang:
                 history=self._checkpoints.history_of(desk.job_id),
                 cause_id=request.cause_id,
                 fits=self._fits,
+                sightings=self._sightings,
             )
             assert_holds(result.gang)
         except (IllegalMove, InvariantBroken, AssertionError) as error:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 
 from fault_contracts.hardware import NodeStandingChanged, is_of_node
 from fault_contracts.health import ConditionCleared, ConditionRaised, Tier
+from fault_contracts.node_actions import NodeActionReported
 from fault_contracts.payload import Payload
 from recovery_planner.application.advance_gang import AdvanceGang
+from recovery_planner.application.cause_board import CauseBoard
 from recovery_planner.application.node_standings import StandingBook
 from recovery_planner.domain.gang import Gang, Phase
 from recovery_planner.domain.node_faults import NodeFaultCleared, NodeFaultSeen
@@ -16,15 +19,16 @@ from recovery_planner.domain.step import Event
 from service_kit.errors import ContractViolation
 from service_kit.ports import Delivery
 
-MESSAGES: tuple[type[Payload], ...] = (ConditionRaised, ConditionCleared, NodeStandingChanged)
+MESSAGES: tuple[type[Payload], ...] = (ConditionRaised, ConditionCleared, NodeStandingChanged, NodeActionReported)
 
 
 class WatchNodes:
     """A GangWatcher that knows which jobs have an agent on a node; hands what happens there to them."""
 
-    def __init__(self, *, advance: AdvanceGang, book: StandingBook) -> None:
+    def __init__(self, *, advance: AdvanceGang, book: StandingBook, board: CauseBoard | None = None) -> None:
         self._advance = advance
         self._book = book
+        self._board = board
         self._members: dict[str, object] = {}
         self._nodes: dict[str, frozenset[str]] = {}
         self._jobs: defaultdict[str, set[str]] = defaultdict(set)
@@ -47,6 +51,10 @@ class WatchNodes:
     def jobs_on(self, node_id: str) -> tuple[str, ...]:
         """Jobs with an agent on a node, by name."""
         return tuple(sorted(self._jobs.get(node_id, ())))
+
+    def nodes(self) -> Iterable[str]:
+        """All nodes with an agent of a job."""
+        return self._jobs.keys()
 
     def _place(self, job_id: str, nodes: frozenset[str]) -> None:
         before = self._nodes.pop(job_id, frozenset())
@@ -79,6 +87,8 @@ class WatchNodes:
         match payload:
             case ConditionRaised():
                 is_fault = payload.tier is Tier.FAILURE and is_of_node(payload)
+                if is_fault and self._board is not None:
+                    self._board.raised(payload, self.jobs_on(payload.node_id))
                 return NodeFaultSeen(condition=payload) if is_fault else None
             case ConditionCleared():
                 return NodeFaultCleared(
@@ -87,5 +97,7 @@ class WatchNodes:
             case NodeStandingChanged():
                 changed = self._book.take(payload.standing)
                 return NodeStandingSeen(node_id=payload.node_id) if changed else None
+            case NodeActionReported():
+                return None  # of the node's own life, and of no job
             case _:
                 raise ContractViolation(f"{type(payload).__name__} is not about a node's health")

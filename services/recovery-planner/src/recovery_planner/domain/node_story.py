@@ -44,6 +44,9 @@ def node_blamed(care: Care, event: NodeBlamed) -> None:
     """Begin a story, or join the one that is on."""
     blame, life = event.blame, care.life
     ids = (blame.evidence_id, *blame.also)
+    if care.policy.ladder is None and life.phase in (NodePhase.OK, NodePhase.PROBATION):
+        care.explain("ladder.none", f"nothing is done to {life.node_id}: this cluster has no ladder")
+        return
     if blame.evidence_id in life.evidence_ids:
         care.explain("report.repeated", f"{blame.evidence_id} about {life.node_id} is known")
         return
@@ -178,8 +181,8 @@ def _look_again(care: Care, after_s: float) -> None:
 
 
 def _begin(care: Care, blame: Blame, reason: Reason) -> None:
-    if care.policy.ladder is None or rung_of(blame.action) is None:
-        care.explain("ladder.none", f"nothing is done to {care.life.node_id}: this cluster has no ladder for it")
+    if rung_of(blame.action) is None:
+        care.explain("ladder.none", f"{blame.action} asks nothing of {care.life.node_id}")
         return
     care.move(
         NodeTrigger.BLAMED,

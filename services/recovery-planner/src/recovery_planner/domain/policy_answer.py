@@ -14,6 +14,7 @@ from recovery_planner.domain.ending import end_job
 from recovery_planner.domain.escalation import Answer, Fault, answer, higher
 from recovery_planner.domain.incident import Verdict
 from recovery_planner.domain.journal_entries import BACKOFF, tell_wait
+from recovery_planner.domain.offenders import offender_of
 from recovery_planner.domain.past_restarts import PastRestart, remembered
 from recovery_planner.domain.withheld import observes
 
@@ -69,6 +70,7 @@ def note_restart(draft: Draft, level: RecoveryLevel, verdict: Verdict | None) ->
         level=level,
         attribution=Attribution.UNKNOWN if verdict is None else verdict.attribution,
         cause="" if verdict is None else verdict.cause,
+        node_id=offender_of(verdict),
     )
     draft.change(past=remembered(draft.gang.past, restart))
 
@@ -86,10 +88,12 @@ def end_if_overdue(draft: Draft) -> bool:
 
 
 def capacity_wait_s(draft: Draft) -> float:
-    """How long a hole waits for a node: the job's word, else the planner's setting."""
+    """How long a hole waits for a node: the job's word, else the planner's setting; at most the cluster's ceiling."""
     policy = draft.gang.spec.policy
     own = None if policy is None else policy.capacity_wait_s
-    return draft.policy.capacity_wait_s if own is None else own
+    wait_s = draft.policy.capacity_wait_s if own is None else own
+    ceiling_s = draft.policy.capacity_wait_ceiling_s
+    return wait_s if ceiling_s is None else min(wait_s, ceiling_s)
 
 
 def start_deadline_s(draft: Draft) -> float:
