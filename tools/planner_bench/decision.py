@@ -35,7 +35,7 @@ from service_kit.testing.memory_bus import MemoryBus
 from service_kit.testing.memory_key_value import MemoryKeyValue
 
 LIMIT_S = 300.0
-PATIENT = Patience(heartbeat_missing_s=3_600, heartbeat_lost_s=7_200, agent_absent_grace_s=3_600, recheck_s=600)
+PATIENT = Patience(heartbeat_missing_s=3_600, heartbeat_lost_s=7_200, agent_absent_grace_s=3_600, ping_every_s=600)
 """The fleet sends no heartbeats and answers no pings: who is there is not what is measured."""
 POLICY = Policy(verdict_deadline_s=600.0, stop_margin_s=600.0, start_deadline_s=3_600.0)
 """The verdict comes when the bench says so."""
@@ -43,7 +43,7 @@ SPARES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World_:
+class Surroundings:
     """The two connections: the planner's and the fleet's, and the planner's buckets."""
 
     planner_bus: Bus
@@ -85,11 +85,11 @@ class Decisions:
 
 
 @asynccontextmanager
-async def memory_world() -> AsyncIterator[World_]:
+async def memory_world() -> AsyncIterator[Surroundings]:
     """Everything in this process."""
     broker = MemoryBroker(SystemClock())
     buckets = {bucket: MemoryKeyValue() for bucket in Bucket}
-    yield World_(
+    yield Surroundings(
         planner_bus=MemoryBus(broker, name="planner"),
         fleet_bus=MemoryBus(broker, name="fleet"),
         buckets=buckets.__getitem__,
@@ -98,26 +98,26 @@ async def memory_world() -> AsyncIterator[World_]:
 
 
 @asynccontextmanager
-async def nats_world(folder: Path, sync: SyncInterval) -> AsyncIterator[World_]:
+async def nats_world(folder: Path, sync: SyncInterval) -> AsyncIterator[Surroundings]:
     """A nats-server of our own; the fleet and the planner share this process and its core."""
     server = NatsServer(data_dir=folder / "nats", sync_interval=sync)
-    await server.start()
+    server.start()
     settings = BusSettings(nats_url=server.url, cluster="bench", stream_bytes_max=1 << 30)
     one, two = await connect(settings, name="planner"), await connect(settings, name="fleet")
     try:
         await ensure_streams(one, settings)
-        yield World_(
-            planner_bus=JetStreamBus(one, settings, service="recovery-planner"),
-            fleet_bus=JetStreamBus(two, settings, service="fleet"),
+        yield Surroundings(
+            planner_bus=JetStreamBus(one, cluster="bench"),
+            fleet_bus=JetStreamBus(two, cluster="bench"),
             buckets=lambda bucket: JetStreamKeyValue(one, bucket, cluster="bench"),
         )
     finally:
         await one.close()
         await two.close()
-        await server.stop()
+        server.stop()
 
 
-async def measure(world: World_, *, bus: str, nnodes: int, rounds: int) -> Decisions:
+async def measure(world: Surroundings, *, bus: str, nnodes: int, rounds: int) -> Decisions:
     """Form a gang, then break and mend it: in each round a node is blamed and a spare takes its place."""
     clock = SystemClock()
     planner = assemble(
