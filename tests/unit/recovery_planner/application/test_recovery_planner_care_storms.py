@@ -6,7 +6,7 @@ Whatever happens: nothing is done to a node with ranks, no listed device works a
 import random
 
 import pytest
-from planner_rig import KillAt, Rig
+from planner_rig import KillAt, Killed, Rig
 from tending_rig import Hosts, ask, blames, life_of, stands
 
 from fault_contracts.cluster_policy import BreakerPolicy, ClusterPolicy, LadderPolicy, PoolPolicy
@@ -61,7 +61,9 @@ class Storm:
         lives = await self._rest()
         assert self.hosts.harm == []
         assert rig.broken_promises == []
-        assert rig.broker.stored(Stream.DLQ) == []
+        letters = [letter.envelope.data for letter in rig.broker.stored(Stream.DLQ)]
+        # ReaderDied: handled, and each acknowledgement was lost with a planner or on the way. No handler refused it.
+        assert [letter for letter in letters if letter.error != "ReaderDied"] == []
         self._check_listed(lives)
 
     async def _one(self, fault_id: str, node: str) -> None:
@@ -79,8 +81,8 @@ class Storm:
         elif what < 0.75:
             try:
                 await ask(rig, dice.choice(["drain", "quarantine", "release"]), node, within_s="30")
-            except (TransientError, AssertionError):
-                pass  # no planner leads just now
+            except (TransientError, AssertionError, Killed):
+                pass  # no planner leads just now, or it died over the question
 
     async def _boot(self) -> None:
         """Machines that the cloud started tell what is in them: the same board as before, under another uuid."""
