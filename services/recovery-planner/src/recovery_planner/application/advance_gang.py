@@ -126,6 +126,11 @@ class AdvanceGang:
         desk = self._desks.get(job_id)
         return desk.gang if desk else None
 
+    def is_idle(self, job_id: str) -> bool:
+        """Nobody works on this job now."""
+        desk = self._desks.get(job_id)
+        return desk is None or desk.task is None
+
     def owing(self) -> list[str]:
         """Jobs that nobody works on and that have unpublished effects, or a record that could not be reached."""
         idle = [desk for desk in self._desks.values() if desk.task is None]

@@ -47,6 +47,8 @@ REASONS_MAX = 32
 def form(draft: Draft) -> None:
     """Start the first generation as soon as enough agents are there."""
     gang = draft.gang
+    if len(gang.members) < gang.spec.nnodes:
+        return
     present = [m for m in gang.members.values() if m.standing is Standing.PRESENT and m.idle]
     table = first_table(
         present,
