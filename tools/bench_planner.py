@@ -4,8 +4,8 @@
                What agents take to stop and start is not in it. On the memory bus (the planner's own work) and over a
                real nats-server that stores each message.
     broadcast  one StopWorkers to 4,096 agents with a connection each, and as many bytes without stream and decoding
-    ranks      the map of 100,000 ranks, first and after a node was replaced; CPU seconds
-    records    bytes of the gang's record in the key-value store, which carries 1 MB a message
+    ranks      the map of 100,000 ranks, first and after a node was replaced; CPU time
+    records    of that gang in the key-value store, which carries 1 MB a message
 
 All of it runs on this machine: the fleet, the server and the planner share its cores.
 """
@@ -21,13 +21,14 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from planner_bench import broadcast
+from planner_bench import broadcast, scale
 from planner_bench.decision import Decisions, measure, memory_stage, nats_stage
-from planner_bench.scale import RankMap, rank_map
 
 from phalanx_cli.stack.nats_server import SyncInterval
+from service_kit.large_values import HEAD_BYTES_MAX
 from service_kit.lifecycle import calm_the_collector
 from service_kit.logging import configure_logging
+from service_kit.settings import LogFormat
 
 SMALL, LARGE = 16, 12_500
 SMALL_LIMIT_S, LARGE_LIMIT_S, STOP_LIMIT_S, RANKS_LIMIT_S = 0.010, 0.200, 1.0, 0.2
@@ -59,12 +60,16 @@ def show_broadcast(found: broadcast.Broadcast) -> bool:
     return reached
 
 
-def show_ranks(found: RankMap) -> bool:
-    """Its row; whether the figure is reached."""
-    reached = max(found.first_s, found.next_s) <= RANKS_LIMIT_S
+def show_scale(found: scale.Scale) -> bool:
+    """Its rows; whether the figure is reached."""
+    reached = max(found.first_s, found.next_s) <= RANKS_LIMIT_S and found.deflated_bytes < HEAD_BYTES_MAX
     print(
-        f"ranks      {found.nnodes * 8:6} ranks          {found.first_s * 1e3:8.1f} ms first, "
-        f"{found.next_s * 1e3:.1f} ms next{'' if reached else '  MISSED'}"
+        f"ranks      {found.ranks:6} ranks           {found.first_s * 1e3:8.1f} ms first, {found.next_s * 1e3:.1f} ms "
+        f"next, {found.layout_s * 1e3:.0f} ms to read their labels once\n"
+        f"records    {found.deflated_bytes / 1e3:8.0f} kB deflated of {found.record_bytes / 1e3:.0f} kB (a message "
+        f"carries {HEAD_BYTES_MAX / 1e3:.0f} kB), {found.encode_s * 1e3:.0f} ms to encode, "
+        f"{found.deflate_s * 1e3:.0f} ms to deflate; all rows of a start {found.rows_bytes / 1e3:.0f} kB"
+        f"{'' if reached else '  MISSED'}"
     )
     return reached
 
@@ -86,13 +91,12 @@ async def bench(options: argparse.Namespace) -> tuple[bool, dict[str, object]]:
                 found = await measure(stage, bus="nats", nnodes=nnodes, rounds=rounds)
         held.append(show_decisions(found, limit_s))
         figures[f"decision-{nnodes}-nats"] = asdict(found)
-        print(f"records    {nnodes:6} nodes          {found.record_bytes / 1e3:8.1f} kB")
     with tempfile.TemporaryDirectory() as folder:
         crowd = await broadcast.measure(Path(folder), sync, agents=options.agents, rounds=options.broadcasts)
     held.append(show_broadcast(crowd))
-    ranks = rank_map(options.nodes, 5)
-    held.append(show_ranks(ranks))
-    return all(held), {**figures, "broadcast": asdict(crowd), "ranks": asdict(ranks)}
+    size = scale.measure(options.nodes)
+    held.append(show_scale(size))
+    return all(held), {**figures, "broadcast": asdict(crowd), "scale": asdict(size)}
 
 
 def main() -> int:
@@ -106,7 +110,7 @@ def main() -> int:
     parser.add_argument("--sync", action="store_true", help="the server calls fsync for each write")
     parser.add_argument("--json", type=Path, default=Path(".bench/planner.json"), help="where figures are written")
     options = parser.parse_args()
-    configure_logging(service="bench", level="error", log_format="console")
+    configure_logging(service="bench", level="error", log_format=LogFormat.AUTO)
     calm_the_collector()  # as the service does
     print(f"load of the machine {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
     reached, figures = asyncio.run(bench(options))

@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from fault_contracts.commands import StopWorkers
@@ -66,7 +67,7 @@ async def measure(folder: Path, sync: SyncInterval, *, agents: int, rounds: int)
         bus = JetStreamBus(connection, cluster="bench")
         crowd = await _crowd(server.url, agents)
         try:
-            stops = [await _round(crowd, lambda number=number: bus.publish(_stop(number))) for number in range(rounds)]
+            stops = [await _round(crowd, partial(bus.publish, _stop(number))) for number in range(rounds)]
             size = len(_stop(0).model_dump_json())
             bares = [await _round(crowd, lambda: connection.client.publish(BARE, b"x" * size)) for _ in range(rounds)]
         finally:

@@ -16,7 +16,6 @@ from fault_contracts.rank_rows import rows_of
 from fault_contracts.registry import Bucket
 from phalanx_cli.stack.nats_server import NatsServer, SyncInterval
 from planner_bench.fleet import DOMAIN_NODES, JOB, NPROC, Fleet
-from recovery_planner.adapters.gang_codec import encode_gang
 from recovery_planner.adapters.kv_gangs import KvCheckpoints, KvGangs
 from recovery_planner.adapters.kv_nodes import KvNodeStandings
 from recovery_planner.application.planner import Planner, World, assemble
@@ -79,8 +78,6 @@ class Decisions:
     bus: str
     nnodes: int
     rounds: tuple[Round, ...]
-    record_bytes: int
-    """The gang's record at the end, as it is stored."""
 
     def median_s(self, of: Callable[[Round], float]) -> float:
         """The median over the rounds."""
@@ -149,14 +146,11 @@ async def measure(world: Stage, *, bus: str, nnodes: int, rounds: int) -> Decisi
         await _until(planner, lambda gang: gang.phase is Phase.RUNNING)
         await _label_ranks(planner, fleet)
         found = [await _round(planner, fleet, number) for number in range(rounds)]
-        gang = planner.advance.gang_of(JOB)
-        assert gang is not None, "its record is what all rounds ran on"
-        record_bytes = len(encode_gang(gang))
     finally:
         lead.cancel()
         await asyncio.gather(lead, return_exceptions=True)
         await fleet.close()
-    return Decisions(bus=bus, nnodes=nnodes, rounds=tuple(found), record_bytes=record_bytes)
+    return Decisions(bus=bus, nnodes=nnodes, rounds=tuple(found))
 
 
 async def _round(planner: Planner, fleet: Fleet, number: int) -> Round:

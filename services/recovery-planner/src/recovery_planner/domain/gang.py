@@ -166,7 +166,7 @@ class Gang:
 
     def is_seated(self, node_id: str) -> bool:
         """Holds a row of the table."""
-        return self.table.seats(node_id)
+        return node_id in self.table.node_ids
 
     def is_present(self, node_id: str) -> bool:
         """A known agent that can be counted on."""

@@ -67,8 +67,8 @@ def _settle_once(draft: Draft) -> None:
 
 def _is_abandoned(draft: Draft) -> bool:
     members = draft.gang.members.values()
-    if any(member.is_there for member in members):
-        return False  # found at once in a gang of any size, as long as it lives
+    if any(member.is_there for member in members):  # mostly the first one: this is asked after every event
+        return False
     return any(member.standing is Standing.LEFT for member in members)
 
 
