@@ -100,7 +100,7 @@ def _is_answer(confirmation: Confirmation, kind: KindHistory, gang: Gang) -> boo
     """Who has to confirm is known from earlier checkpoints. With the first of all, it is every rank or the deadline."""
     if confirmation.writers is None and len(kind.confirmations) == 1:
         return count(confirmation.ranks) >= gang.table.world_size
-    return is_complete(confirmation, kind.ranks_ever)
+    return is_complete(confirmation, kind)
 
 
 def has_left(draft: Draft) -> bool:
