@@ -12,7 +12,7 @@ from planner_cast import PlannerProcess, ScriptedAgent, agents, verdict
 
 from fault_contracts.agent import CheckpointReported, JobSpec, RankLabelsReported, StepReported
 from fault_contracts.commands import StartWorkers
-from phalanx_cli.commands.job import job_views
+from phalanx_cli.commands.job_records import job_views
 from phalanx_cli.stack.nats_server import NatsServer
 from service_kit.settings import BusSettings
 
@@ -113,8 +113,18 @@ async def test_a_job_before_and_after_a_restart(nats_server: NatsServer, unique_
             assert (started.checkpoint.data_path, len(started.checkpoint.paths)) == ("/ckpt/20/data-0", 1)
             _, text, _ = await job(url, unique_name, a.job_id)
             assert "checkpoint   step 20" in text
+            assert "journal      1 incident, since" in text
+            assert "evidence rank 3 on b ended with" in text, "the death is found by its id in the agents' stream"
+            assert text.index("  incident opened") < text.index("  verdict  ") < text.index("  plan     restart")
+            assert "hole" not in text
             _, raw, _ = await job(url, unique_name, a.job_id, "--json")
-            assert json.loads(raw)["ranks"] == view["ranks"]
+            data = json.loads(raw)
+            assert data["ranks"] == view["ranks"]
+            [run] = data["journal"]["runs"]
+            [incident] = run["incidents"]
+            assert (run["holes"], data["journal"]["missing_at_end"], incident["open"]) == ([], "", True)
+            assert incident["verdicts"][0]["job_id"] == a.job_id
+            assert data["account"]["incidents"] == 0, "it is charged when it closes"
             _, listed, _ = await job(url, unique_name)
             assert a.job_id in listed
             code, _, error = await job(url, unique_name, "no-such-job")

@@ -19,13 +19,15 @@ from fault_contracts.commands import Command, EndJob, StartWorkers, StopWorkers
 from fault_contracts.envelope import Envelope, seal
 from fault_contracts.payload import Payload
 from fault_contracts.preemption import RequestCheckpoint
+from fault_contracts.rank_rows import rows_of
 from node_agent.domain import agent_state, dead_man, fence
 from node_agent.domain.agent_state import AgentEvent
+from node_agent.domain.planner_clock import PlannerClock, heard
 from service_kit.errors import TransientError
 from service_kit.ports import Delivery
 from service_kit.testing.memory_bus import MemoryBus
-from training_topology.identity import NodeId, NodeRank
-from training_topology.topology import NodeRow, RankTable, apply_rows
+from training_topology.identity import NodeId
+from training_topology.topology import RankTable, apply_rows
 
 if TYPE_CHECKING:
     from sim_world import World
@@ -65,6 +67,7 @@ class SimAgent:
         self.deaths = 0
         self.fail_starts = 0
         self.clock_off_s = 0.0
+        self.planner_clock: PlannerClock | None = None
         self.dead = False
         self.leaves_at_s: float | None = None
         self.say = Reports(self)
@@ -186,10 +189,10 @@ class SimAgent:
         except TransientError:
             return
         fresh = [each for each in found if (each.stream_sequence or 0) > self._past]
-        ordered = sorted((each.envelope.data for each in fresh), key=fence.point_of)
-        first = max((n for n, each in enumerate(ordered) if not isinstance(each, RequestCheckpoint)), default=0)
-        for command in ordered[first:]:
-            await self._handle(command, pushed=False)
+        ordered = sorted((each.envelope for each in fresh), key=lambda envelope: fence.point_of(envelope.data))
+        first = max((n for n, each in enumerate(ordered) if not isinstance(each.data, RequestCheckpoint)), default=0)
+        for envelope in ordered[first:]:
+            await self._handle(envelope, pushed=False)
 
     async def _watch_planner(self) -> None:
         while not self.is_leaving:
@@ -227,29 +230,35 @@ class SimAgent:
 
     async def _pushed(self, delivery: Delivery) -> None:
         self._heard_s = self.world.clock.monotonic_s()
-        await self._handle(delivery.envelope.data, pushed=True)
+        await self._handle(delivery.envelope, pushed=True)
 
-    async def _handle(self, command: Command, *, pushed: bool) -> None:
+    async def _handle(self, envelope: Envelope[Any], *, pushed: bool) -> None:
+        command: Command = envelope.data
         async with self._lock:
             if self.is_leaving:
                 return
             known = self.disk.journal.get(command.operation_id)
-            verdict = fence.judge(command, newest=self.disk.newest, done_before=known is not None, now=self.now())
+            now_s = self.world.clock.monotonic_s()
+            self.planner_clock = heard(self.planner_clock, command, sent_at=envelope.time, monotonic_s=now_s)
+            now = self.planner_clock.now(now_s)
+            verdict = fence.judge(command, newest=self.disk.newest, done_before=known is not None, now=now)
             match verdict.ruling:
                 case fence.Ruling.OBEY:
                     await self._obey(command, again=False)
                 case fence.Ruling.REPEAT:
                     assert known is not None, "a repeat is a command that the journal has"
-                    await self._repeat(command, known, pushed=pushed)
+                    await self._repeat(command, known, pushed=pushed, now=now)
                 case fence.Ruling.REFUSE:
                     if pushed:
                         self.say.refused(command, verdict.code, verdict.reason.sentence)
 
-    async def _repeat(self, command: Command, known: tuple[str, Payload | None], *, pushed: bool) -> None:
+    async def _repeat(
+        self, command: Command, known: tuple[str, Payload | None], *, pushed: bool, now: datetime
+    ) -> None:
         instance_id, outcome = known
         if instance_id != self.instance_id:
             over = isinstance(command, StartWorkers | RequestCheckpoint) or not fence.owed(command, self.disk.newest)
-            if not over and command.expires_at > self.now():
+            if not over and command.expires_at > now:
                 await self._obey(command, again=True)
         elif pushed and outcome is not None:
             self.send(outcome)
@@ -293,12 +302,8 @@ class SimAgent:
         if command.base_version not in (0, self.table.topology_version):
             return self.say.refusal(command, "table_gap", f"holds {self.table.topology_version}")
         base = self.table if command.base_version else RankTable(topology_version=0)
-        rows = (
-            NodeRow(node_rank=NodeRank(r.node_rank), node_id=NodeId(r.node_id), address=r.address, nproc=r.nproc)
-            for r in command.rows
-        )
         try:
-            self.table = apply_rows(base, topology_version=version, nnodes=command.nnodes, rows=rows)
+            self.table = apply_rows(base, topology_version=version, nnodes=command.nnodes, rows=rows_of(command))
         except ValueError as error:
             return self.say.refusal(command, "table_gap", str(error))
         self.version_seen = max(self.version_seen, version)

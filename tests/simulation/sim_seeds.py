@@ -118,7 +118,7 @@ def _fault(dice: Random, at_s: float, job: JobPlan, planners: int) -> Fault:
         case "lose node" | "kill agent":
             return Fault(at_s=at_s, verb=verb, target=node, for_s=dice.choice((None, None, 0.2, 3.0, 15.0)))
         case "jump clock":
-            return Fault(at_s=at_s, verb=verb, target=node, number=dice.choice((-3_600, -90, -20, 10, 20)))
+            return Fault(at_s=at_s, verb=verb, target=node, number=dice.choice((-3_600, -90, -20, 10, 90, 3_600)))
         case "xid":
             return Fault(at_s=at_s, verb=verb, target=node, number=dice.choice(_XIDS))
         case "notice":

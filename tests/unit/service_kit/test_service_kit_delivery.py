@@ -6,6 +6,7 @@ from fault_contracts.envelope import EnvelopeError, open_envelope
 from fault_contracts.registry import Stream
 from service_kit.delivery import (
     BACKOFF_S,
+    BUS_TRIES_MAX,
     TRIES_MAX,
     GiveUp,
     TryAgain,
@@ -29,12 +30,21 @@ from service_kit.testing.virtual_clock import EPOCH
 
 
 @pytest.mark.parametrize(
-    "failure", [TransientError("x"), BusUnavailable("x"), CompareAndSetLost("x"), StaleLeader("x"), ValueError("a bug")]
+    "failure", [TransientError("x"), CompareAndSetLost("x"), StaleLeader("x"), ValueError("a bug")]
 )
 def test_everything_but_the_permanent_is_tried_again_with_growing_waits_and_then_given_up(failure: Exception) -> None:
     verdicts = [judge_failure(failure, tries=tries) for tries in range(1, TRIES_MAX + 2)]
     assert verdicts[: TRIES_MAX - 1] == [TryAgain(wait_s=wait_s) for wait_s in BACKOFF_S]
     assert verdicts[TRIES_MAX - 1 :] == [GiveUp(error=type(failure).__name__, message=str(failure))] * 2
+
+
+def test_a_bus_that_does_not_answer_is_waited_for_and_not_for_ever() -> None:
+    """A stream without a leader for a minute must not cost the message."""
+    verdicts = [judge_failure(BusUnavailable("x"), tries=tries) for tries in range(1, BUS_TRIES_MAX + 1)]
+    waits = [verdict.wait_s for verdict in verdicts if isinstance(verdict, TryAgain)]
+    assert waits[: len(BACKOFF_S)] == list(BACKOFF_S)
+    assert 60 < sum(waits) < 600, "longer than an election, inside the streams' duplicate window"
+    assert verdicts[-1] == GiveUp(error="BusUnavailable", message="x")
 
 
 @pytest.mark.parametrize("failure", [PermanentError("x"), ContractViolation("x"), IllegalTransition("x")])

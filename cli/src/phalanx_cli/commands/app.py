@@ -15,9 +15,11 @@ from phalanx_cli.commands.dlq import dlq
 from phalanx_cli.commands.hardware import hardware
 from phalanx_cli.commands.inject import EPILOG as INJECT_EPILOG
 from phalanx_cli.commands.inject import inject
+from phalanx_cli.commands.job import EPILOG as JOB_EPILOG
 from phalanx_cli.commands.job import job
 from phalanx_cli.commands.node import node, nodes
 from phalanx_cli.commands.node_action import node_action
+from phalanx_cli.commands.node_care import drain, quarantine, release
 from phalanx_cli.commands.policy import policy
 from phalanx_cli.commands.rules import rules
 from phalanx_cli.commands.simulate import EPILOG as SIMULATE_EPILOG
@@ -54,7 +56,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command(epilog=DIAGNOSE_EPILOG)(diagnose)
 app.command()(dlq)
-app.command()(job)
+app.command(epilog=JOB_EPILOG)(job)
 app.command(epilog=INJECT_EPILOG)(inject)
 app.add_typer(hardware)
 app.add_typer(policy)
@@ -63,6 +65,9 @@ app.command(epilog=SIMULATE_EPILOG)(simulate)
 app.command()(node)
 app.command()(nodes)
 app.command("node-action")(node_action)
+app.command()(quarantine)
+app.command()(drain)
+app.command()(release)
 
 DataDir = Annotated[Path, typer.Option(help="Folder of servers, states and logs.")]
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from fault_contracts.checkpoints import CheckpointRef, data_path_of, path_of
+from recovery_planner.domain.accounting import account_until
 from recovery_planner.domain.budget import budget_at
 from recovery_planner.domain.checkpoint import choose
 from training_topology.rank_labels import unpack_labels
@@ -60,6 +61,8 @@ def job_view(gang: Gang, history: CheckpointHistory, *, step: int | None, now: d
             "max": gang.spec.restarts_max,
             "window_s": gang.spec.window_s,
         },
+        "journal_entries": gang.journal_seq,
+        "account": account_until(gang, now).model_dump(mode="json"),
         "ending": None
         if gang.ending is None
         else {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -43,6 +43,8 @@ def nodes(
 ) -> None:
     """List the machines that have a host role, or had one: health, bad and unknown signals, open conditions.
 
+    Below it: what the planner does about nodes (phase, rung, why, what comes next), and the breaker where it is open.
+
     Exit code as `phalanx node`'s, the worst of all machines.
     """
     raise typer.Exit(run_node("", as_json=as_json, cluster=cluster, data_dir=data_dir, command="nodes"))
@@ -55,6 +57,8 @@ def run_node(node_id: str, *, as_json: bool, cluster: str, data_dir: Path, comma
 
 def _show(node_id: str, as_json: bool, cluster: str, data_dir: Path, command: str) -> int:
     # Imported here: `phalanx --help` must not wait for the bus client.
+    from phalanx_cli.commands.care_question import care_of
+    from phalanx_cli.commands.care_view import breaker_lines, care_lines, one_lines
     from phalanx_cli.commands.node_question import node_views
     from phalanx_cli.commands.node_view import exit_code, list_lines, node_lines, verdict
 
@@ -63,12 +67,23 @@ def _show(node_id: str, as_json: bool, cluster: str, data_dir: Path, command: st
         text = "no bus: set NATS_URL, start `phalanx up`, or give the --data-dir of a run"
         return fail(command, text, developer.EXIT_NOT_RUNNING)
     hush_log(command)
-    views = [view for settings in found for view in asyncio.run(node_views(settings, node_id))]
+    views: list[dict[str, Any]] = []
+    cares = []
+    for settings in found:
+        care = asyncio.run(care_of(settings, node_id))
+        cares.append(care)
+        nodes = care["nodes"]
+        views += [{**view, "care": nodes.get(view["node_id"])} for view in asyncio.run(node_views(settings, node_id))]
     if as_json:
         lines = [json.dumps({**view, "health": verdict(view)}) for view in views]
+        shown = {view["node_id"] for view in views}
+        others = [one for care in cares for one in care["nodes"].values() if one["node_id"] not in shown]
+        lines += [json.dumps({"node_id": one["node_id"], "care": one}) for one in others]
     elif node_id:
         lines = [line for view in views for line in node_lines(view)]
+        lines += [line for care in cares for line in breaker_lines(care)]
+        lines += [line for view in views if view["care"] is not None for line in one_lines(view["care"])]
     else:
-        lines = list(list_lines(views))
+        lines = [*list_lines(views), *(line for care in cares for line in care_lines(care))]
     print_lines(map(printable, lines))
     return exit_code(views)

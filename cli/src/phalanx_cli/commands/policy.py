@@ -18,7 +18,7 @@ TIMES_MAX = 200
 
 policy = typer.Typer(
     name="policy",
-    help="Check a job's recovery policy, and see what it would do.",
+    help="Check a policy of a job or of a cluster, and see what it would do.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -66,6 +66,24 @@ def explain(
     typer.echo(f"{attribution}{', ' + cause if cause else ''}; the verdict recommends {wanted}")
     for sentence in played((attribution, cause, wanted), spec, times=times, every_s=every_s):
         typer.echo(sentence)
+
+
+@policy.command(epilog="Example:\n\n  phalanx policy cluster cluster.yaml")
+def cluster(
+    file: Annotated[Path, typer.Argument(help="A cluster's policy in YAML, as the planner takes it (PHALANX_POLICY).")],
+) -> None:
+    """Say whether a cluster's policy (ladder, probation, breaker, pool) can be used; exit code 2 when it cannot."""
+    from service_kit.cluster_policy_file import read_cluster_policy
+
+    try:
+        found = read_cluster_policy(file)
+    except PolicyRefused as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(BAD_FILE) from error
+    acts = "nothing is done to nodes by itself" if found.ladder is None else f"{len(found.ladder.rungs)} rungs"
+    typer.echo(f"{file}: sound; {'a dry run: ' if found.dry_run else ''}{acts}")
+    for name, value in found.model_dump(exclude_defaults=True, mode="json").items():
+        typer.echo(f"  {name}: {value}")
 
 
 def _read(file: Path) -> RecoveryPolicy:

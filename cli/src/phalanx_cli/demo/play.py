@@ -19,11 +19,11 @@ from phalanx_cli.demo.place import RunFolder
 from phalanx_cli.demo.report import Report
 from phalanx_cli.demo.scenario import WORLD_SIZE, Act, Options
 from phalanx_cli.demo.screen import Screen
-from phalanx_cli.demo.sentences import sentence
 from phalanx_cli.demo.stage import CLUSTER, Stage
 from phalanx_cli.demo.story import JobStory
 from phalanx_cli.demo.watch import Watch
 from phalanx_cli.demo.weights import compare
+from phalanx_cli.journal.sentences import sentence
 from phalanx_cli.stack.guard import GuardedProcess, ProcessSpec
 from phalanx_cli.stack.services import SERVICES, ServiceSpec
 from phalanx_cli.stack.stack import Stack

@@ -1,18 +1,27 @@
 """What becomes of a node that is taken out: rungs, the gate before return, the devices that are listed.
 
-Pure: all chance is in the fault's own draws. The rungs are tried in order, and a defect that the gate finds costs the
-next one; what it misses goes back to work with the node.
+Pure: all chance is in the fault's own draws. Which rung is tried is the planner's own word (node_ladder); a defect that
+the gate finds costs the next one, and what it misses goes back to work with the node.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fault_contracts.cluster_policy import LadderPolicy
+from fault_contracts.remediation import Rung
 from phalanx_cli.simulate.contestants import Contestant, Remedy
 from phalanx_cli.simulate.costs import Costs
 from phalanx_cli.simulate.faults import Fault, Need
+from recovery_planner.domain import node_ladder
 
-RUNGS = (Need.RESET_GPU, Need.REBOOT_NODE, Need.REPLACE_NODE)
+_LADDER = LadderPolicy()
+_NEEDS = {
+    Rung.RESET_GPU: Need.RESET_GPU,
+    Rung.REBOOT_NODE: Need.REBOOT_NODE,
+    Rung.REPLACE_NODE: Need.REPLACE_NODE,
+}
+_RUNGS = {need: rung for rung, need in _NEEDS.items()}
 ROUNDS_MAX = 16
 _ORDER = {need: place for place, need in enumerate(Need)}
 _GATE_DRAW = 8
@@ -42,14 +51,23 @@ def first_rung(policy: Contestant, fault: Fault, before: Need | None, *, listed:
     """Where to begin. `before`: the rung of a return that the node failed after too soon."""
     if policy.remedy is Remedy.REPAIR or listed or (fault.kind.of_node and not fault.kind.light):
         return Need.REPLACE_NODE
-    if policy.probation and before is not None:
-        return above(before)
-    return Need.RESET_GPU if fault.kind.of_node else Need.REBOOT_NODE
+    # After a replacement another device is built in, which has no past.
+    last = _RUNGS.get(before) if policy.probation and before is not None else None
+    rung, _ = node_ladder.first_rung(
+        Rung.RESET_GPU if fault.kind.of_node else Rung.REBOOT_NODE,
+        _LADDER,
+        before=None if last is Rung.REPLACE_NODE else last,
+        strikes=1.0,
+        device_known=fault.kind.of_node,
+    )
+    assert rung is not None, "the whole ladder has a rung for each"
+    return _NEEDS[rung]
 
 
 def above(rung: Need) -> Need:
     """The next rung up. After a replacement another device is built in, and its ladder begins at the bottom."""
-    return RUNGS[(RUNGS.index(rung) + 1) % len(RUNGS)]
+    up = node_ladder.above(_RUNGS[rung], _LADDER.rungs)
+    return _NEEDS[up or _LADDER.rungs[0]]
 
 
 def absence(policy: Contestant, costs: Costs, fault: Fault, rung: Need) -> Absence:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from fault_contracts.checkpoints import CheckpointRef
 from fault_contracts.payload import At, Excerpt, FilePath, Name, Payload, Sentence
 from fault_contracts.policy import RecoveryPolicy
+
+NODE_LABELS_MAX = 16
+_LabelText = Annotated[str, Field(min_length=1, max_length=128)]
+NodeLabels = Annotated[dict[_LabelText, _LabelText], Field(max_length=NODE_LABELS_MAX)]
+"""Where a node stands in the cluster. The planner reads rack, switch and nvlink_domain; others are for people."""
 
 
 class AgentPhase(StrEnum):
@@ -64,6 +69,8 @@ class AgentReported(Payload):
     spec: JobSpec
     node_rank_wanted: int | None = Field(default=None, ge=0)
     """`--node-rank`, where the user fixed it."""
+    node_labels: NodeLabels = Field(default_factory=dict)
+    """`--node-labels`: rack, switch, nvlink_domain, ..."""
     address: Name
     master_port: int = Field(ge=1, le=65_535)
     """A port reserved on this node for the next store of rank 0, should this node get node_rank 0."""

@@ -49,6 +49,8 @@ class StartWorkers(Command):
     base_version: int = Field(ge=0)
     """The version that `rows` is a delta to; an agent that holds another reads the whole table (gangs bucket)."""
     rows: tuple[NodeAssignment, ...] = ()
+    rows_packed: str = Field(default="", max_length=900_000)
+    """More than `rows` may carry (training_topology.packed_rows); one of the two is empty."""
     nnodes: int = Field(ge=1)
     world_size: int = Field(ge=1)
     master_addr: Name

@@ -17,13 +17,16 @@ from fault_contracts.envelope import Envelope, EnvelopeError, open_envelope, sea
 from fault_contracts.payload import LONG_TEXT_MAX, SHORT_TEXT_MAX, Payload
 from fault_contracts.registry import spec_of_type
 from fault_contracts.subjects import Kind, Subject, SubjectError, parse_subject
-from service_kit.errors import CompareAndSetLost, ContractViolation, PermanentError, TransientError
+from service_kit.errors import BusUnavailable, CompareAndSetLost, ContractViolation, PermanentError, TransientError
 
 BACKOFF_S = (0.05, 0.25, 1.0, 5.0)
 """Waits after the first, second, ... failed try. The first is short: a lost compare-and-set or an election's last
 moment is over at once; the sum stays well below the streams' duplicate window (600 s)."""
 TRIES_MAX = 5
 """A message that failed so often fails for ever."""
+BUS_TRIES_MAX = 60
+"""A bus or a store that does not answer says nothing about the message: a stream without a leader is no reason to lose
+the death of a rank. Five minutes of waiting, inside the streams' duplicate window; then an operator must look."""
 RETRY_AFTER_S_MAX = 30.0
 SENTENCE_MAX = 2_048
 
@@ -53,7 +56,8 @@ def judge_failure(error: Exception, *, tries: int) -> TryAgain | GiveUp:
     give_up = GiveUp(error=type(error).__name__[:SHORT_TEXT_MAX], message=str(error)[:SENTENCE_MAX])
     if isinstance(error, EnvelopeError):
         return GiveUp(error=ContractViolation.__name__, message=str(error)[:SENTENCE_MAX])
-    if isinstance(error, PermanentError) or tries >= TRIES_MAX:
+    tries_max = BUS_TRIES_MAX if isinstance(error, BusUnavailable) else TRIES_MAX
+    if isinstance(error, PermanentError) or tries >= tries_max:
         return give_up
     wait_s = BACKOFF_S[min(tries, len(BACKOFF_S)) - 1]
     if isinstance(error, TransientError) and error.retry_after_s is not None:

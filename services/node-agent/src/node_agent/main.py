@@ -248,6 +248,7 @@ def _life(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, c
             host=socket.gethostname(),
             pid=os.getpid(),
             node_rank_wanted=options.node_rank,
+            labels=options.node_labels,
         ),
         spec=options.spec,
         program=JobProgram(

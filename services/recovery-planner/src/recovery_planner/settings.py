@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import AliasChoices, Field
@@ -48,6 +49,10 @@ class PlannerSettings(BusSettings):
     fit_demanded: Annotated[bool, Field(validation_alias=_env("fit_demanded"))] = False
     """[PHALANX_FIT_DEMANDED] True: a node gets ranks only when its host role has told that it is ok. False: also when
     nobody has told anything of it, so that a cluster without host roles works. A bad one gets none in any case."""
+
+    policy_file: Annotated[Path | None, Field(validation_alias=AliasChoices("PHALANX_POLICY", "policy_file"))] = None
+    """[PHALANX_POLICY] YAML file of the cluster's policy: what is done about nodes (docs/node-lifecycle.md). Empty:
+    nothing is done to a node by itself."""
 
     heartbeat_missing_s: Annotated[Seconds, Field(validation_alias=_env("heartbeat_missing_s"))] = 6.0
     """[PHALANX_HEARTBEAT_MISSING_S] Seconds without a heartbeat until an agent is pinged: three intervals of 2 s."""

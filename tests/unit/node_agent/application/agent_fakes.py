@@ -63,9 +63,11 @@ class HandClock:
     at_s: float = 0.0
     ticks: bool = False
     """Sleeping takes time."""
+    wrong_s: float = 0.0
+    """The wall clock of this machine is ahead of everybody else's by that."""
 
     def now(self) -> datetime:
-        return T0 + timedelta(seconds=self.at_s)
+        return T0 + timedelta(seconds=self.at_s + self.wrong_s)
 
     def monotonic_s(self) -> float:
         return self.at_s
@@ -308,9 +310,10 @@ class Node:
         self.said.append(line)
 
     async def obey(self, command: Command, *, pushed: bool = True) -> list[Payload]:
-        """Hand a command in; the reports that it caused."""
+        """Hand a command in, sent at this moment by a clock that is right; the reports that it caused."""
         before = len(self.outbox.sent)
-        envelope = seal(command, source="planner", cause_id=command.operation_id, time=self.clock.now())
+        sent_at = T0 + timedelta(seconds=self.clock.at_s)
+        envelope = seal(command, source="planner", cause_id=command.operation_id, time=sent_at)
         await self.intake.handle(envelope, pushed=pushed)
         return await self.reports_from(before)
 

@@ -85,6 +85,20 @@ async def test_an_expired_command_is_refused_aloud_but_not_when_a_catch_up_finds
     assert node.life.exit_code is None
 
 
+@pytest.mark.parametrize("wrong_s", [-7_200.0, 7_200.0])
+async def test_a_wall_clock_that_is_wrong_by_hours_changes_nothing(tmp_path: Path, wrong_s: float) -> None:
+    """What is refused for it stays refused: an agent that is an hour ahead would never obey the end of its job."""
+    node = Node(tmp_path)
+    node.clock.wrong_s = wrong_s
+    assert isinstance((await node.obey(start()))[0], WorkersStarted)
+    node.clock.at_s = 61.0
+    [refused] = await node.obey(stop())
+    assert isinstance(refused, CommandRefused)
+    assert refused.code == "expired", "by the planner's clock it has, on any machine"
+    await node.obey(end(valid_s=90.0))
+    assert node.life.exit_code is not None
+
+
 async def test_a_start_on_running_ranks_is_refused_and_touches_nothing(tmp_path: Path) -> None:
     node = Node(tmp_path)
     await node.obey(start())

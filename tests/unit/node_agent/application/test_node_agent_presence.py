@@ -8,7 +8,7 @@ from signal import SIGINT, SIGTERM
 from typing import Any
 
 import pytest
-from agent_fakes import CountingPort, Node, end, start, stop
+from agent_fakes import T0, CountingPort, Node, end, start, stop
 
 from fault_contracts.agent import AgentHeartbeat, AgentLeft, AgentPhase, AgentReported
 from fault_contracts.envelope import Envelope, seal
@@ -57,7 +57,7 @@ class FakeBus:
             raise self.down
         return [
             Delivery(
-                envelope=seal(command, source="p", cause_id=command.operation_id, time=command.expires_at),
+                envelope=seal(command, source="p", cause_id=command.operation_id, time=T0),
                 subject="s",
                 stream_sequence=self.first_sequence,
                 deliveries=1,

@@ -9,7 +9,7 @@ import pytest
 
 from fault_contracts.agent import AgentReported, CheckpointReported, JobSpec, RankLabelsReported, WorkerExited
 from phalanx_cli.commands.bus_choice import buses
-from phalanx_cli.commands.job import run_job
+from phalanx_cli.commands.job import Wanted, run_job
 from phalanx_cli.commands.job_view import RANKS_SHOWN, job_lines, job_view
 from recovery_planner.domain.checkpoint_history import CheckpointHistory, record
 from recovery_planner.domain.gang import Gang
@@ -120,5 +120,5 @@ def test_without_a_bus_it_says_what_to_do(
     (tmp_path / "runs" / "old").mkdir(parents=True)
     (tmp_path / "runs" / "old" / "stack.json").write_text("not of this version")
     assert buses("", tmp_path) == []
-    assert run_job("", as_json=False, cluster="", data_dir=tmp_path) == 3
+    assert run_job(Wanted(), cluster="", data_dir=tmp_path) == 3
     assert "set NATS_URL" in capsys.readouterr().err

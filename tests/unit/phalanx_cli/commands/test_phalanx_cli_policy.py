@@ -42,3 +42,12 @@ def test_explain_plays_a_fault_to_its_end(tmp_path: Path) -> None:
 def test_explain_asks_the_jobs_own_budget_as_well(tmp_path: Path) -> None:
     done = RUN.invoke(app, ["policy", "explain", write(tmp_path, "quiet_s: 60\n"), "--max-restarts", "2"])
     assert "3. after 600 s: the job ends (failed_budget): 2 of 2 restarts" in done.output
+
+
+def test_a_clusters_policy_is_checked_too(tmp_path: Path) -> None:
+    done = RUN.invoke(app, ["policy", "cluster", write(tmp_path, "ladder: {rungs: [reboot_node]}\ndry_run: true\n")])
+    assert done.exit_code == 0
+    assert "a dry run: 1 rungs" in done.output
+    done = RUN.invoke(app, ["policy", "cluster", write(tmp_path, "breaker:\n  share_max: 3\n")])
+    assert done.exit_code == 2
+    assert "policy.yaml:2: breaker.share_max" in done.output

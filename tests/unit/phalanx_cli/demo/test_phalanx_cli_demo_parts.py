@@ -18,11 +18,11 @@ from phalanx_cli.demo.inject import InjectionFailed, inject
 from phalanx_cli.demo.place import RUNS_KEPT, make_run_folder
 from phalanx_cli.demo.processes import read_processes, replaced_ranks, write_process
 from phalanx_cli.demo.scenario import LOSS_RULE, Act, BadOptions, Fault, Options, check, chosen_faults
-from phalanx_cli.demo.sentences import sentence
 from phalanx_cli.demo.stage import LOG_RULES
 from phalanx_cli.demo.story import JobStory
 from phalanx_cli.demo.weights import compare, write_result
 from phalanx_cli.demo.words import ALPHABET, as_tokens, read_words
+from phalanx_cli.journal.sentences import sentence
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 

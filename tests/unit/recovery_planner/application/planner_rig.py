@@ -10,6 +10,7 @@ from fault_contracts.agent import (
     JobSpec,
     WorkerExited,
 )
+from fault_contracts.cluster_policy import ClusterPolicy
 from fault_contracts.commands import Command, StartWorkers
 from fault_contracts.envelope import seal
 from fault_contracts.faults import Action, Attribution, FaultClassified
@@ -18,7 +19,9 @@ from fault_contracts.recovery import IncidentOpened
 from fault_contracts.registry import Stream
 from recovery_planner.adapters.gang_codec import decode_gang
 from recovery_planner.adapters.kv_gangs import KvCheckpoints, KvGangs
+from recovery_planner.adapters.kv_lives import KvNodeLives
 from recovery_planner.adapters.kv_nodes import KvNodeStandings
+from recovery_planner.adapters.pools import MakePool
 from recovery_planner.application.planner import Planner, World, assemble
 from recovery_planner.application.watch_agents import Patience
 from recovery_planner.domain.gang import Gang
@@ -111,8 +114,12 @@ class PlannerLife:
             nodes=KvNodeStandings(LifeKv(rig.standings, self)),
             failpoints=failpoints,
             instance_id=name,
+            lives=KvNodeLives(LifeKv(rig.remedies, self)),
+            pool=rig.pool,
         )
-        self.planner: Planner = assemble(world, policy=rig.policy, patience=Patience(), ended_kept_s=3_600)
+        self.planner: Planner = assemble(
+            world, policy=rig.policy, patience=Patience(), ended_kept_s=3_600, cluster_policy=rig.cluster_policy
+        )
         self.known = asyncio.Event()
         self.task = asyncio.create_task(self.planner.lead.run(self.planner.duties, self.known), name=name)
 
@@ -137,11 +144,14 @@ class Rig:
         restarts_max: int = 1_000,
         policy: Policy | None = None,
         judge: bool = True,
+        cluster_policy: ClusterPolicy | None = None,
+        pool: MakePool | None = None,
     ) -> None:
         self.clock = LoopClock()
         self.broker = MemoryBroker(self.clock, seed=seed, trouble=trouble)
         self.gangs, self.checkpoints, self.standings = MemoryKeyValue(), MemoryKeyValue(), MemoryKeyValue()
-        self.policy = policy or Policy()
+        self.remedies = MemoryKeyValue()
+        self.policy, self.cluster_policy, self.pool = policy or Policy(), cluster_policy, pool
         self.spec = JobSpec(nnodes=nnodes, nproc_per_node=1, restarts_max=restarts_max)
         self.nodes: dict[str, Node] = {}
         self.lives: list[PlannerLife] = []

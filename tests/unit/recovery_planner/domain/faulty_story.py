@@ -17,9 +17,9 @@ __all__ = ["JOB", "XID_79", "FaultyStory"]
 class FaultyStory(Story):
     """Fits are what the planner has read; conditions come by themselves."""
 
-    def know(self, node: str, *, held: str = "", doubt: str = "") -> None:
+    def know(self, node: str, *, held: str = "", doubt: str = "", tended: bool = False) -> None:
         """A standing was read or has changed."""
-        self.fits[node] = NodeFit(held=held, doubt=doubt)
+        self.fits[node] = NodeFit(held=held, doubt=doubt, tended=tended)
         if self.state is not None:
             self.feed(NodeStandingSeen(node_id=node))
 

@@ -9,7 +9,7 @@ from fault_contracts.lone_agent import AgentActedAlone
 from fault_contracts.payload import Reason
 from fault_contracts.preemption import PreemptionNoticed
 from recovery_planner.domain.checkpoint_history import record
-from recovery_planner.domain.step import Step
+from recovery_planner.domain.step import DeadlineExpired, Step
 
 
 class NoticeStory(Story):
@@ -28,7 +28,8 @@ class NoticeStory(Story):
                 writers=writers,
                 saved_at=self.now,
             )
-            self.history = record(self.history, report)
+            world_size = self.gang.world_size_at(report.topology_version)
+            self.history = record(self.history, report, world_size=world_size)
             self.feed(report)
 
     def notice(self, node: str, *, at_step: int = 20, within_s: float = 30.0, version: int | None = None) -> Step:
@@ -61,3 +62,7 @@ class NoticeStory(Story):
                 acted_at=self.now,
             )
         )
+
+    def tick(self) -> Step:
+        """Time has passed."""
+        return self.feed(DeadlineExpired())

@@ -121,12 +121,12 @@ class Story:
         return f"{node}/{self.instances.get(node, 1)}"
 
     def report(
-        self, node: str, *, phase: AgentPhase = AgentPhase.READY, spec: JobSpec | None = None, **kw: int
+        self, node: str, *, phase: AgentPhase = AgentPhase.READY, spec: JobSpec | None = None, **kw: object
     ) -> Step:
         return self.feed(self.reported(node, phase=phase, spec=spec, **kw))
 
     def reported(
-        self, node: str, *, phase: AgentPhase = AgentPhase.READY, spec: JobSpec | None = None, **kw: int
+        self, node: str, *, phase: AgentPhase = AgentPhase.READY, spec: JobSpec | None = None, **kw: object
     ) -> AgentReported:
         return AgentReported.model_validate(
             {
@@ -320,6 +320,7 @@ class Story:
                     path=f"/ckpt/{number}",
                     saved_at=self.now,
                 ),
+                world_size=self.gang.world_size_at(version or self.gang.table.topology_version),
             )
 
     def classify(

@@ -175,6 +175,7 @@ def test_a_job_that_is_given_up_goes_on_with_no_ranks() -> None:
     story.classify(Action.DONT_RETRY_NOTIFY_USER, attribution=Attribution.USER)
     assert (bill(story).ranks, bill(story).ranks_after, bill(story).levels) == (4, 0, ())
     assert total(story).down_s == 5.0
+    assert (bill(story).steps_redone, bill(story).redone_gpu_s) == (0, 0.0), "nobody does them again"
 
 
 def test_a_wait_for_a_node_is_told_with_its_places_and_is_part_of_planning() -> None:

@@ -67,6 +67,18 @@ def test_a_new_run_of_the_same_job_goes_on_with_higher_versions() -> None:
     assert story.gang.starts[-1].step == -1
 
 
+def test_who_comes_with_a_clock_that_is_behind_is_told_of_the_end() -> None:
+    """Its report says that it came before the end; it is there all the same, and would wait for ever."""
+    story = ended()
+    story.wait(10)
+    now = story.now
+    story.now = now.replace(hour=11)
+    late = story.reported("c")
+    story.now = now
+    story.feed(late)
+    assert len(story.all(EndJob)) == 2
+
+
 def test_a_report_from_before_the_end_begins_no_new_run() -> None:
     story = ended()
     end = story.now

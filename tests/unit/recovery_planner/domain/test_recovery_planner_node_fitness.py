@@ -2,6 +2,8 @@
 
 from faulty_story import FaultyStory
 
+from fault_contracts.faults import Action, Attribution
+from fault_contracts.policy import PolicyMode, RecoveryPolicy
 from fault_contracts.recovery import RecoveryPlanned
 from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.member import Standing
@@ -97,3 +99,37 @@ def test_a_job_whose_other_agents_left_waits_for_a_held_node() -> None:
     assert story.gang.phase is Phase.FORMING
     story.leave("a")
     assert story.gang.phase is Phase.ENDED
+
+
+def test_a_node_that_a_verdict_condemned_comes_back_once_it_was_repaired() -> None:
+    story = FaultyStory(nnodes=2)
+    story.run("a", "b", "s")
+    story.die("b", 0)
+    story.stop_all()
+    story.classify(Action.RESET_GPU, node="b", attribution=Attribution.HARDWARE)
+    assert story.seats() == ["a", "s"]
+    assert story.member("b").standing is Standing.CONDEMNED
+    story.know("b")
+    assert story.member("b").standing is Standing.CONDEMNED, "its standing alone does not bring it back"
+    story.know("b", held="remediating: reset_gpu", tended=True)
+    story.know("b", doubt="on probation")
+    assert story.member("b").standing is Standing.PRESENT
+    assert story.member("b").doubt == "on probation"
+
+
+def test_a_node_that_is_being_repaired_is_no_place_for_a_job_that_only_observes() -> None:
+    story = FaultyStory(nnodes=2, recovery=RecoveryPolicy(mode=PolicyMode.OBSERVE))
+    story.report("a")
+    story.know("b", held="remediating: reboot_node", tended=True)
+    story.report("b")
+    assert story.gang.phase is Phase.FORMING
+    story.know("b")
+    assert story.gang.phase is Phase.STARTING
+
+
+def test_a_bad_standing_costs_a_job_that_only_observes_nothing() -> None:
+    story = FaultyStory(nnodes=2, recovery=RecoveryPolicy(mode=PolicyMode.OBSERVE))
+    story.know("b", held="quarantined")
+    story.report("a")
+    story.report("b")
+    assert story.gang.phase is Phase.STARTING

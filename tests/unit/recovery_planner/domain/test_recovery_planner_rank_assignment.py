@@ -7,7 +7,7 @@ from recovery_planner.domain.rank_assignment import as_assignments, first_table,
 from training_topology.topology import RankTable
 
 
-def member(name: str, arrival: int, wanted: int | None = None) -> Member:
+def member(name: str, arrival: int, wanted: int | None = None, rack: str = "") -> Member:
     return Member(
         node_id=name,
         instance_id=f"{name}/1",
@@ -16,6 +16,7 @@ def member(name: str, arrival: int, wanted: int | None = None) -> Member:
         arrival=arrival,
         reported_at=datetime(2030, 1, 1, tzinfo=UTC),
         node_rank_wanted=wanted,
+        labels={"rack": rack} if rack else {},
     )
 
 
@@ -30,6 +31,13 @@ def test_too_few() -> None:
 
 def test_order_of_arrival() -> None:
     assert table(member("late", 1), member("early", 0), nnodes=2) == ["early", "late"]
+
+
+def test_nodes_of_one_rack_get_neighbouring_places_and_who_came_first_is_in() -> None:
+    came = [member("a", 0, rack="r1"), member("b", 1, rack="r2"), member("c", 2, rack="r1"), member("d", 3, rack="r1")]
+    assert table(*came, nnodes=4) == ["a", "c", "d", "b"]
+    assert table(*came, nnodes=3) == ["a", "c", "b"]
+    assert table(*came, member("e", 4, wanted=1), nnodes=3) == ["a", "e", "b"]
 
 
 def test_wishes_come_first() -> None:

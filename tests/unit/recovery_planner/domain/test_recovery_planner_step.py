@@ -6,6 +6,7 @@ from planner_story import NOON, Story
 from fault_contracts.agent import AgentPhase
 from fault_contracts.commands import EndJob, StartWorkers, StopWorkers
 from fault_contracts.faults import Action, Attribution
+from fault_contracts.rank_rows import rows_of
 from fault_contracts.recovery import (
     IncidentClosed,
     IncidentOpened,
@@ -17,6 +18,7 @@ from fault_contracts.recovery import (
 )
 from fault_contracts.recovery_level import RecoveryLevel
 from recovery_planner.domain.gang import Phase
+from recovery_planner.domain.launch import ROWS_PLAIN_MAX
 from recovery_planner.domain.step import DeadlineExpired
 
 
@@ -360,3 +362,13 @@ def test_twenty_faults_in_a_row_end_in_one_consistent_gang() -> None:
     story.start_all()
     assert story.gang.phase is Phase.RUNNING
     assert story.versions_started() == list(range(1, 22))
+
+
+def test_the_table_of_a_large_gang_travels_packed_and_fits_one_message() -> None:
+    story = Story(nnodes=ROWS_PLAIN_MAX + 1, nproc=8)
+    for number in range(ROWS_PLAIN_MAX + 1):
+        story.report(f"node-{number}")
+    start = story.last(StartWorkers)
+    assert start.rows == ()
+    assert rows_of(start) == story.gang.table.rows
+    assert len(start.model_dump_json()) < 20_000

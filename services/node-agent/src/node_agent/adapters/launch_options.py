@@ -53,6 +53,7 @@ class LaunchOptions:
     job_id: str = ""
     node_id: str = ""
     node_rank: int | None = None
+    node_labels: Mapping[str, str] = field(default_factory=dict)
     role: str = "default"
     virtual_local_rank: bool = False
     endpoint: str = ""

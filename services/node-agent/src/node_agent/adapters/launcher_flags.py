@@ -31,6 +31,7 @@ from node_agent.adapters.launch_options import (
     read_streams,
 )
 from node_agent.adapters.log_rule_files import rule_files_problem
+from node_agent.adapters.place_flags import add_place_flags, read_node_labels, read_node_rank
 from node_agent.adapters.policy_flags import add_policy_flag, read_policy
 from node_agent.adapters.status_flags import add_status_flags, read_status
 from node_agent.application.ports import ProgramKind
@@ -92,7 +93,7 @@ def _parser(prog: str) -> _Parser:
     _flag(size, "nnodes", default="1", metavar="N|N:M", help="nodes that train; 2:3 is 2 and 1 spare (default 1)")
     _flag(size, "nproc-per-node", default="1", metavar="N", help="ranks on each node: a number, auto, cpu or gpu")
     _flag(size, "spares", type=int, metavar="N", help="nodes that wait to take over from a lost one (default 0)")
-    _flag(size, "node-rank", type=int, metavar="N", help="this node's place; without it, the order of arrival")
+    add_place_flags(size, _flag)
     restarts = parser.add_argument_group("recovery")
     _flag(restarts, "max-restarts", type=int, default=3, metavar="N", help="restarts inside the window (default 3)")
     _flag(restarts, "restart-window", type=float, default=3600.0, metavar="S", help="its length (default 3600 s)")
@@ -243,7 +244,8 @@ def _options(given: argparse.Namespace, environ: Mapping[str, str]) -> LaunchOpt
         args=tuple(given.script_args),
         job_id=read_name("--job-id", "" if given.job_id == "none" else given.job_id),
         node_id=read_name("--node-id", given.node_id),
-        node_rank=given.node_rank,
+        node_rank=read_node_rank(given),
+        node_labels=read_node_labels(given, environ),
         role=given.role,
         virtual_local_rank=given.virtual_local_rank,
         endpoint=_endpoint(given),
@@ -276,7 +278,6 @@ def _check_numbers(given: argparse.Namespace, spares: int) -> None:
         ("--max-restarts", given.max_restarts, 0),
         ("--stop-grace", given.stop_grace, 0),
         ("--shutdown-timeout", given.shutdown_timeout, 0),
-        ("--node-rank", given.node_rank or 0, 0),
     ):
         if value < least:
             raise BadOption(f"{flag} {value}: must not be negative")

@@ -44,6 +44,7 @@ class AgentIdentity:
     host: str
     pid: int
     node_rank_wanted: int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from typing import Any
 
 from fault_contracts.agent import CommandRefused
@@ -20,6 +21,7 @@ from node_agent.application.start_workers import TableGap, WorkerStart
 from node_agent.application.stop_workers import WorkerStop
 from node_agent.domain.agent_state import TransitionRefused
 from node_agent.domain.fence import FenceVerdict, Ruling, judge, owed, point_of
+from node_agent.domain.planner_clock import PlannerClock, heard
 from service_kit.ports import Clock, Delivery
 
 COMMANDS: tuple[type[Command], ...] = (StopWorkers, StartWorkers, EndJob, RequestCheckpoint)
@@ -50,6 +52,7 @@ class CommandIntake:
         self._clock = clock
         self._announcer = announcer
         self._one_at_a_time = asyncio.Lock()
+        self._planner_clock: PlannerClock | None = None
 
     async def on_delivery(self, delivery: Delivery) -> None:
         """Handle a pushed command."""
@@ -77,16 +80,23 @@ class CommandIntake:
         async with self._one_at_a_time:
             entry = self._journal.find(command.operation_id)
             newest = self._journal.newest(command.job_id)
-            verdict = judge(command, newest=newest, done_before=entry is not None, now=self._clock.now())
+            now = self._planner_time(command, envelope)
+            verdict = judge(command, newest=newest, done_before=entry is not None, now=now)
             match verdict.ruling:
                 case Ruling.OBEY:
                     await self._obey(command, envelope.id)
                 case Ruling.REPEAT:
                     assert entry is not None, "a repeat is a command that the journal has"
-                    await self._repeat(command, entry, envelope.id, pushed=pushed)
+                    await self._repeat(command, entry, envelope.id, pushed=pushed, now=now)
                 case Ruling.REFUSE:
                     if pushed:
                         self._refuse(command, verdict, envelope.id)
+
+    def _planner_time(self, command: Command, envelope: Envelope[Any]) -> datetime:
+        """Now, in the clock of whoever sent this: our own may be wrong, and what is refused for that stays refused."""
+        monotonic_s = self._clock.monotonic_s()
+        self._planner_clock = heard(self._planner_clock, command, sent_at=envelope.time, monotonic_s=monotonic_s)
+        return self._planner_clock.now(monotonic_s)
 
     async def _obey(self, command: Command, causation_id: str) -> None:
         identity = self._life.identity
@@ -125,13 +135,15 @@ class CommandIntake:
         except RequestRefused as refused:
             return self._refusal(command, refused.code, str(refused))
 
-    async def _repeat(self, command: Command, entry: JournalEntry, causation_id: str, *, pushed: bool) -> None:
+    async def _repeat(
+        self, command: Command, entry: JournalEntry, causation_id: str, *, pushed: bool, now: datetime
+    ) -> None:
         """Answer with the stored outcome. A stop of an earlier life is done anew: its answer is owed."""
         if entry.instance_id != self._life.identity.instance_id:
             # Its workers ended with the agent that started them, and AgentReported has told that this is a new life.
             over = isinstance(command, StartWorkers | RequestCheckpoint)
             over = over or not owed(command, self._journal.newest(command.job_id))
-            if not over and command.expires_at > self._clock.now():
+            if not over and command.expires_at > now:
                 await self._obey(command, causation_id)
             return
         if not pushed or entry.outcome is None:

@@ -47,6 +47,7 @@ class AgentReporter:
                 job_id=life.identity.job_id,
                 spec=life.spec,
                 node_rank_wanted=life.identity.node_rank_wanted,
+                node_labels=dict(life.identity.labels),
                 address=life.identity.address,
                 master_port=self._port.number,
                 phase=life.phase,

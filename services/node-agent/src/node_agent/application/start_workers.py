@@ -6,6 +6,7 @@ import asyncio
 
 from fault_contracts.agent import CommandRefused, WorkersStarted
 from fault_contracts.commands import StartWorkers
+from fault_contracts.rank_rows import rows_of
 from node_agent.application.agent_life import AgentLife
 from node_agent.application.control_ports import Announcer
 from node_agent.application.ports import WorkerHandle, WorkerProcesses, WorkerSource, WorkerSpec
@@ -17,7 +18,7 @@ from node_agent.domain.progress import Progress
 from node_agent.domain.worker_env import Generation, NoDevice, WorkerPlace, worker_args, worker_env
 from node_agent.domain.worker_group import WorkerGroup
 from service_kit.ports import Clock
-from training_topology.identity import LocalRank, NodeId, NodeRank, Rank
+from training_topology.identity import LocalRank, NodeId, Rank
 from training_topology.topology import NodeRow, RankTable, apply_rows
 
 
@@ -229,12 +230,9 @@ def _merged(table: RankTable, command: StartWorkers) -> RankTable:
         raise TableGap(
             f"the rows change version {command.base_version}; this agent holds version {table.topology_version}"
         )
-    rows = (
-        NodeRow(node_rank=NodeRank(row.node_rank), node_id=NodeId(row.node_id), address=row.address, nproc=row.nproc)
-        for row in command.rows
-    )
     try:
-        return apply_rows(table, topology_version=command.fence.topology_version, nnodes=command.nnodes, rows=rows)
+        version = command.fence.topology_version
+        return apply_rows(table, topology_version=version, nnodes=command.nnodes, rows=rows_of(command))
     except ValueError as error:
         raise TableGap(str(error)) from error
 

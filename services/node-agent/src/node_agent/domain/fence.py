@@ -72,7 +72,7 @@ def judge(command: Command, *, newest: FencePoint, done_before: bool, now: datet
         command: what arrived.
         newest: the newest command that this agent carried out.
         done_before: the journal has this operation_id.
-        now: this machine's wall clock; expires_at is the planner's, so clocks have to agree within its span.
+        now: in the planner's clock, as expires_at is (planner_clock.py).
     """
     point = point_of(command)
     if done_before:

@@ -26,7 +26,7 @@ _HISTORY = TypeAdapter(CheckpointHistory)
 
 def encode_gang(gang: Gang) -> bytes:
     """The record as bytes."""
-    pending = b",".join(_encode_effect(effect) for effect in gang.pending)
+    pending = b",".join(encode_effect(effect) for effect in gang.pending)
     body = _GANG.dump_json(replace(gang, pending=()), exclude_defaults=True)
     return b'{"v":%d,"gang":%b,"pending":[%b]}' % (VERSION, body, pending)
 
@@ -37,10 +37,10 @@ def decode_gang(raw: bytes) -> Gang:
     Raises:
         ContractViolation: damaged, or of a newer version.
     """
-    record = _open(raw, "gang")
+    record = open_record(raw, "gang")
     try:
         gang = _GANG.validate_python(record["gang"])
-        return replace(gang, pending=tuple(_decode_effect(effect) for effect in record["pending"]))
+        return replace(gang, pending=tuple(decode_effect(effect) for effect in record["pending"]))
     except (ValidationError, ValueError, KeyError, TypeError) as error:
         raise ContractViolation(f"gang record is damaged: {str(error)[:500]}") from error
 
@@ -56,14 +56,19 @@ def decode_history(raw: bytes) -> CheckpointHistory:
     Raises:
         ContractViolation: damaged, or of a newer version.
     """
-    record = _open(raw, "checkpoint")
+    record = open_record(raw, "checkpoint")
     try:
         return _HISTORY.validate_python(record["history"])
     except (ValidationError, ValueError, KeyError, TypeError) as error:
         raise ContractViolation(f"checkpoint record is damaged: {str(error)[:500]}") from error
 
 
-def _open(raw: bytes, what: str) -> Any:
+def open_record(raw: bytes, what: str) -> Any:
+    """The record as plain data, once its version is known.
+
+    Raises:
+        ContractViolation: damaged, or of a newer version.
+    """
     try:
         record = json.loads(raw)
         version = record["v"]
@@ -76,12 +81,18 @@ def _open(raw: bytes, what: str) -> Any:
     return record
 
 
-def _encode_effect(effect: Effect) -> bytes:
+def encode_effect(effect: Effect) -> bytes:
+    """An unpublished effect as JSON."""
     head = json.dumps({"seq": effect.seq, "type": spec_of(type(effect.payload)).type, "cause_id": effect.cause_id})
     return head[:-1].encode() + b',"data":%b}' % effect.payload.model_dump_json().encode()
 
 
-def _decode_effect(record: Any) -> Effect:
+def decode_effect(record: Any) -> Effect:
+    """Inverse of `encode_effect`.
+
+    Raises:
+        ValueError: of an unknown type, or damaged.
+    """
     spec = spec_of_type(record["type"])
     if spec is None:
         raise ValueError(f"effect of unknown type {record['type']!r}")

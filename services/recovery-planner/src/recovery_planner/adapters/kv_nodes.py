@@ -22,3 +22,7 @@ class KvNodeStandings:
             return standing_of_record(entry.value)
         except ValueError as error:
             raise ContractViolation(f"record of node {node_id} is damaged: {str(error)[:500]}") from error
+
+    async def node_ids(self) -> list[str]:
+        """See the port."""
+        return await self._bucket.keys()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fault_contracts.hardware import NodeStanding
 from recovery_planner.application.ports import NodeStandingStore
-from recovery_planner.domain.node_fit import ADMITTED, Fits, NodeFit, fit_of
+from recovery_planner.domain.node_fit import ADMITTED, Fits, NodeFit, both, fit_of
 from service_kit.errors import PermanentError
 from service_kit.logging import get_logger
 
@@ -18,6 +18,9 @@ class StandingBook:
         self._store = store
         self._ok_demanded = ok_demanded
         self._fits: dict[str, NodeFit] = {}
+        self._own: dict[str, NodeFit] = {}
+        """What standings say; `_fits` has what is done about a node beside it."""
+        self._lives: dict[str, NodeFit] = {}
         self._versions: dict[str, int] = {}
 
     @property
@@ -31,7 +34,7 @@ class StandingBook:
         Raises:
             TransientError: the store did not answer.
         """
-        if not node_id or node_id in self._fits:
+        if not node_id or node_id in self._own:
             return
         try:
             standing = await self._store.load(node_id)
@@ -39,7 +42,7 @@ class StandingBook:
             # A record that cannot be read says nothing: unknown, as if there were none.
             log.error("node_standing_unreadable", node_id=node_id, error=str(error))
             standing = None
-        if node_id not in self._fits:  # a message may have come meanwhile, and it is newer
+        if node_id not in self._own:  # a message may have come meanwhile, and it is newer
             self._put(node_id, standing)
 
     def take(self, standing: NodeStanding) -> bool:
@@ -51,11 +54,31 @@ class StandingBook:
         self._put(node_id, standing)
         return self._fits[node_id] != before
 
+    async def overlay(self, node_id: str, fit: NodeFit) -> bool:
+        """What is done about a node; True: it means something else for placement than what was known.
+
+        Raises:
+            TransientError: the store did not answer; what the standing says must not be lost beside it.
+        """
+        if self._lives.get(node_id, ADMITTED) == fit:
+            return False
+        await self.know(node_id)
+        before = self._fits.get(node_id, ADMITTED)
+        self._lives[node_id] = fit
+        self._combine(node_id)
+        return self._fits[node_id] != before
+
     def forget(self) -> None:
         """Somebody else leads from now on; what is kept here grows old."""
         self._fits.clear()
+        self._own.clear()
+        self._lives.clear()
         self._versions.clear()
 
     def _put(self, node_id: str, standing: NodeStanding | None) -> None:
-        self._fits[node_id] = fit_of(standing, ok_demanded=self._ok_demanded)
+        self._own[node_id] = fit_of(standing, ok_demanded=self._ok_demanded)
         self._versions[node_id] = -1 if standing is None else standing.version
+        self._combine(node_id)
+
+    def _combine(self, node_id: str) -> None:
+        self._fits[node_id] = both(self._lives.get(node_id, ADMITTED), self._own.get(node_id, ADMITTED))

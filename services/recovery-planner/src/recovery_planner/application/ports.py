@@ -86,6 +86,10 @@ class NodeStandingStore(Protocol):
         """
         ...
 
+    async def node_ids(self) -> list[str]:
+        """All nodes that a standing is kept of."""
+        ...
+
 
 class Failpoints(Protocol):
     """Named places where a test may end this process."""

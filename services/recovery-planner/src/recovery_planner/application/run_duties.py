@@ -26,6 +26,7 @@ from fault_contracts.preemption import PreemptionNoticed
 from fault_contracts.rank_faults import RanksFaulted
 from recovery_planner.application.advance_gang import AdvanceGang
 from recovery_planner.application.answer_admission import AnswerAdmission
+from recovery_planner.application.care_duties import CareDuties
 from recovery_planner.application.expire_deadlines import ExpireDeadlines
 from recovery_planner.application.node_standings import StandingBook
 from recovery_planner.application.ports import GangStore
@@ -83,6 +84,7 @@ class RunDuties:
         nodes: WatchNodes,
         standings: StandingBook,
         ended_kept_s: float,
+        care: CareDuties | None = None,
     ) -> None:
         self._bus = bus
         self._clock = clock
@@ -97,11 +99,14 @@ class RunDuties:
         self._standings = standings
         self._republish = RepublishPending(advance=advance, clock=clock)
         self._ended_kept_s = ended_kept_s
+        self._care = care
         self._subscriptions: list[Subscription] = []
         self._tasks: list[asyncio.Task[None]] = []
 
     async def take_up(self) -> None:
         """See `lead.Duties`. Records come first: a report is decided against what was decided before."""
+        if self._care is not None:
+            await self._care.tend.load()
         await self._take_over_jobs()
         self._start(self._deadlines.run(), "deadlines")
         self._start(self._watch.run(), "watch agents")
@@ -113,9 +118,13 @@ class RunDuties:
         # From now: what was wrong with a node before anybody planned here stands in its record, and is read there.
         self._subscriptions.append(
             await self._bus.consume(
-                durable=DURABLE_NODES, messages=ABOUT_NODES, handler=self._nodes.hear, from_now=True, reclaim=True
+                durable=DURABLE_NODES, messages=ABOUT_NODES, handler=self._hear_of_node, from_now=True, reclaim=True
             )
         )
+
+        if self._care is not None:
+            self._subscriptions.append(await self._care.answer_persons())
+            self._start(self._care.run(), "care of nodes")
 
     async def lay_down(self) -> None:
         """See `lead.Duties`."""
@@ -129,6 +138,8 @@ class RunDuties:
         await self._advance.stop()
         await self._admission.stop()
         self._standings.forget()
+        if self._care is not None:
+            self._care.tend.forget()
 
     async def hear(self, delivery: Delivery) -> None:
         """One message: an event of its gang, a checkpoint, or labels of a rank."""
@@ -138,7 +149,7 @@ class RunDuties:
             world_size = None if gang is None else gang.world_size_at(payload.topology_version)
             await self._checkpoints.record(payload, world_size=world_size)
             gang = self._advance.gang_of(payload.job_id)
-            if gang is not None and gang.preemption is not None:
+            if gang is not None and gang.awaits_checkpoint:
                 # Somebody waits for this checkpoint; at all other times the gang is not moved by one.
                 await self._advance.handle(payload.job_id, payload, delivery.envelope.id)
         elif isinstance(payload, RankLabelsReported):
@@ -147,6 +158,14 @@ class RunDuties:
             if isinstance(payload, AgentReported):
                 await self._standings.know(payload.node_id)
             await self._advance.handle(payload.job_id, payload, delivery.envelope.id)
+            if isinstance(payload, FaultClassified) and self._care is not None:
+                await self._care.hear.hear(delivery)
+
+    async def _hear_of_node(self, delivery: Delivery) -> None:
+        """The jobs first: they stop before anybody thinks of repairs."""
+        await self._nodes.hear(delivery)
+        if self._care is not None:
+            await self._care.hear.hear(delivery)
 
     def failed(self) -> str | None:
         """What is wrong with the leader's background work, for /readyz."""

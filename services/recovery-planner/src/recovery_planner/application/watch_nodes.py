@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 
 from fault_contracts.hardware import NodeStandingChanged, is_of_node
 from fault_contracts.health import ConditionCleared, ConditionRaised, Tier
+from fault_contracts.node_actions import NodeActionReported
 from fault_contracts.payload import Payload
 from recovery_planner.application.advance_gang import AdvanceGang
 from recovery_planner.application.node_standings import StandingBook
@@ -16,7 +18,7 @@ from recovery_planner.domain.step import Event
 from service_kit.errors import ContractViolation
 from service_kit.ports import Delivery
 
-MESSAGES: tuple[type[Payload], ...] = (ConditionRaised, ConditionCleared, NodeStandingChanged)
+MESSAGES: tuple[type[Payload], ...] = (ConditionRaised, ConditionCleared, NodeStandingChanged, NodeActionReported)
 
 
 class WatchNodes:
@@ -47,6 +49,10 @@ class WatchNodes:
     def jobs_on(self, node_id: str) -> tuple[str, ...]:
         """Jobs with an agent on a node, by name."""
         return tuple(sorted(self._jobs.get(node_id, ())))
+
+    def nodes(self) -> Iterable[str]:
+        """All nodes with an agent of a job."""
+        return self._jobs.keys()
 
     def _place(self, job_id: str, nodes: frozenset[str]) -> None:
         before = self._nodes.pop(job_id, frozenset())
@@ -87,5 +93,7 @@ class WatchNodes:
             case NodeStandingChanged():
                 changed = self._book.take(payload.standing)
                 return NodeStandingSeen(node_id=payload.node_id) if changed else None
+            case NodeActionReported():
+                return None  # of the node's own life, and of no job
             case _:
                 raise ContractViolation(f"{type(payload).__name__} is not about a node's health")

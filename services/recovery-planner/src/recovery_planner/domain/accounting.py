@@ -115,11 +115,13 @@ def incident_account(gang: Gang, incident: Incident, times: PhaseTimes, *, went_
     notes = incident.notes
     faults = (*notes.judged, incident.verdict.judged) if incident.verdict is not None else notes.judged
     down_s = times.total_s or 0.0
+    # A job that does not go on does no step again.
+    redone = times.steps_lost if went_on else 0
     redone_gpu_s = None
-    if times.steps_lost == 0:
+    if redone == 0:
         redone_gpu_s = 0.0
-    elif times.steps_lost is not None and notes.step_s is not None:
-        redone_gpu_s = times.steps_lost * notes.step_s * notes.ranks
+    elif redone is not None and notes.step_s is not None:
+        redone_gpu_s = redone * notes.step_s * notes.ranks
     return IncidentAccount(
         levels=notes.levels,
         faults=faults[-ATTEMPTS_MAX:],
@@ -130,7 +132,7 @@ def incident_account(gang: Gang, incident: Incident, times: PhaseTimes, *, went_
         ranks_after=gang.table.world_size if went_on else 0,
         down_s=down_s,
         down_gpu_s=down_s * notes.ranks,
-        steps_redone=times.steps_lost,
+        steps_redone=redone,
         step_s=notes.step_s,
         redone_gpu_s=redone_gpu_s,
     )

@@ -51,17 +51,19 @@ def place_without_culprits(draft: Draft, verdict: Verdict | None) -> Placement:
         causes[blamed_node(verdict)] = verdict.cause
     for node_id in sorted(causes):
         if gang.is_present(node_id) and gang.is_seated(node_id):
-            _condemn(draft, node_id, causes[node_id])
+            condemn(draft, node_id, causes[node_id])
     return place(draft.gang)
 
 
-def _condemn(draft: Draft, node_id: str, cause: str) -> None:
+def condemn(draft: Draft, node_id: str, cause: str, *, why: str = "") -> None:
+    """A seated node gives its place up, unless nobody could take it. `why`: in words, where no verdict blames it."""
+    why = why or f"{cause} blames {node_id}"
     gang = draft.gang
     member = replace(gang.members[node_id], standing=Standing.CONDEMNED, blamed=cause)
     reduced = replace(gang, members={**gang.members, node_id: member})
     without = place(reduced)
     if without.unfilled and not place(gang).unfilled and not can_do_without(reduced, without):
-        draft.explain("placement.kept", f"{cause} blames {node_id}, but no spare can take its place; it is kept")
+        draft.explain("placement.kept", f"{why}, but no spare can take its place; it is kept")
         return
     draft.change_member(member)
-    draft.explain("placement.condemned", f"{cause} blames {node_id}; this job does not use it again")
+    draft.explain("placement.condemned", f"{why}; this job does not use it again")

@@ -81,14 +81,10 @@ def elastic_at_start(gang: Gang, table: RankTable, now: datetime) -> ElasticStat
     if gang.table.rows:
         state = with_size(state, table.topology_version, table.nnodes, before=gang.table.nnodes)
     is_small = table.nnodes < gang.spec.nnodes
-    replica_nodes = state.replica_nodes
-    if is_small and table.nnodes < gang.table.nnodes:
-        groups, by_label = replicas_of(gang, rules)
-        sizes = {len(group) for group in groups}
-        replica_nodes = sizes.pop() if by_label and len(sizes) == 1 else replica_nodes
     return replace(
         state,
-        replica_nodes=replica_nodes if is_small else 0,
+        # The labels are gone with the ranks that told them, and the gang is to grow by what it has lost.
+        replica_nodes=state.replica_nodes or _labelled_size(gang, rules) if is_small else 0,
         shrink_at=None,
         regrow=None,
         regrow_at=now + timedelta(seconds=rules.snooze_s) if is_small and rules.regrow else None,
@@ -114,8 +110,8 @@ def seats_without(gang: Gang, placement: Placement, rules: ElasticPolicy) -> Sea
 def seats_grown(gang: Gang, seats: Seats, rules: ElasticPolicy) -> Seats:
     """With as many whole replicas more as nodes are free for."""
     free = free_nodes(gang, seats) if rules.regrow else ()
-    unit = 1 if rules.nnodes_allowed else gang.elastic.replica_nodes or rules.replica_nodes
-    by_label = bool(gang.elastic.replica_nodes)
+    told = gang.elastic.replica_nodes or _labelled_size(gang, rules)
+    by_label, unit = bool(told), 1 if rules.nnodes_allowed else told or rules.replica_nodes
     for nnodes in range(min(gang.spec.nnodes, len(seats) + len(free)), len(seats), -1):
         is_whole = (nnodes - len(seats)) % unit == 0
         if is_whole and is_allowed(gang, rules, nnodes, by_label=by_label):
@@ -129,6 +125,12 @@ def free_nodes(gang: Gang, seats: Seats) -> Seats:
     survivors = [row.node_id for row in gang.table.rows if is_kept(gang, row.node_id)]
     names = dict.fromkeys((*survivors, *candidates(gang)))
     return tuple(name for name in names if name not in taken and not gang.members[name].doubt)
+
+
+def _labelled_size(gang: Gang, rules: ElasticPolicy) -> int:
+    """Nodes of the largest replica that labels tell; 0: they tell none."""
+    groups, by_label = replicas_of(gang, rules)
+    return max(map(len, groups), default=0) if by_label else 0
 
 
 def _seats_of(gang: Gang, placement: Placement) -> Seats:

@@ -51,10 +51,10 @@ class ElasticState:
     regrow: Regrow | None = None
 
     @property
-    def alarm_at(self) -> datetime | None:
-        """When the gang has to be looked at for this."""
+    def look_at(self) -> datetime | None:
+        """When a gang that runs has to be looked at for this."""
         until = None if self.regrow is None else self.regrow.until
-        return min((at for at in (self.shrink_at, self.regrow_at, until) if at is not None), default=None)
+        return min((at for at in (self.regrow_at, until) if at is not None), default=None)
 
 
 def nnodes_at(state: ElasticState, topology_version: int, *, first: int) -> int | None:

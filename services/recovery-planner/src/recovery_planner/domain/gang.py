@@ -150,9 +150,15 @@ class Gang:
     def alarm_at(self) -> datetime | None:
         """When this record has to be looked at again, if nothing happens before."""
         notice_at = None if self.preemption is None or not self.is_live else self.preemption.deadline_at
-        elastic_at = None if self.phase is Phase.ENDED else self.elastic.alarm_at
-        alarms = (self.deadline_at, notice_at, self.fault_deadline_at, elastic_at)
+        shrink_at = self.elastic.shrink_at if self.phase is Phase.WAITING else None
+        regrow_at = self.elastic.look_at if self.phase is Phase.RUNNING else None
+        alarms = (self.deadline_at, notice_at, self.fault_deadline_at, shrink_at, regrow_at)
         return min((at for at in alarms if at is not None), default=None)
+
+    @property
+    def awaits_checkpoint(self) -> bool:
+        """Something is to follow the next checkpoint, so its confirmations have to be told."""
+        return self.preemption is not None or self.elastic.regrow is not None
 
     def world_size_at(self, topology_version: int) -> int | None:
         """How many ranks a generation has or had; None: it is not known any more."""

@@ -15,7 +15,11 @@ from recovery_planner.domain.incident import Incident
 from recovery_planner.domain.member import Standing
 from recovery_planner.domain.rank_assignment import as_assignments
 from recovery_planner.domain.step_back import next_trial
+from training_topology.packed_rows import pack_rows
 from training_topology.topology import RankTable, changed_rows
+
+ROWS_PLAIN_MAX = 256
+"""Rows that a start carries readable, some 25 KB; a table of 12,500 would be more than a message may be."""
 
 
 def launch(
@@ -87,13 +91,16 @@ def _start_command(
     """The order: only the rows that changed since `base`, and the store address that node_rank 0 keeps reserved."""
     gang = draft.gang
     first = gang.members[gang.table.rows[0].node_id]
+    rows = changed_rows(base, gang.table)
+    plain = len(rows) <= ROWS_PLAIN_MAX
     return StartWorkers(
         job_id=gang.job_id,
         fence=draft.fence(),
         operation_id=draft.operation_id("start_workers"),
         expires_at=draft.expires_at(),
         base_version=base.topology_version,
-        rows=as_assignments(changed_rows(base, gang.table)),
+        rows=as_assignments(rows) if plain else (),
+        rows_packed="" if plain else pack_rows(rows),
         nnodes=gang.table.nnodes,
         world_size=gang.table.world_size,
         master_addr=first.address,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
@@ -45,6 +46,7 @@ class Member:
         faults, faults_over: condition ids of its node's device faults, still open or over.
         by_fitness: it is condemned because it is held; it comes back when it is not.
         blamed: a verdict that came too late for a plan blames it: it gives its place up at the next one.
+        labels: where its node stands: rack, switch, nvlink_domain, see `nearness`.
     """
 
     node_id: str
@@ -66,6 +68,7 @@ class Member:
     faults_over: tuple[str, ...] = ()
     by_fitness: bool = False
     blamed: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_there(self) -> bool:

@@ -70,7 +70,9 @@ def _reopen(draft: Draft, report: AgentReported) -> bool:
         return False
     ended_at = gang.ending.ended_at if gang.ending else gang.born_at
     if report.reported_at <= ended_at:
+        # It came before the end and its report came late, or its clock is behind: either way it waits to be told.
         draft.ignore("report.late", f"{report.node_id} came before the job ended; there is nothing left to join")
+        tell_again(draft, report.node_id)
         return False
     draft.move(Trigger.REUSED)
     draft.gang = Gang(
@@ -99,6 +101,7 @@ def _member_of(report: AgentReported, arrival: int) -> Member:
         phase=report.phase,
         in_process=report.in_process,
         checkpoint_found=report.checkpoint_found,
+        labels=report.node_labels,
     )
 
 

@@ -22,10 +22,12 @@ class NodeFit:
     Attributes:
         held: why the node is not given ranks, in words; empty: it may be.
         doubt: a tolerated problem; empty: none. Such a node is taken when no other is free.
+        tended: something is done about the node: it is held for every job, and comes back to all of them.
     """
 
     held: str = ""
     doubt: str = ""
+    tended: bool = False
 
 
 ADMITTED = NodeFit()
@@ -47,3 +49,8 @@ def fit_of(standing: NodeStanding | None, *, ok_demanded: bool) -> NodeFit:
         case Health.UNKNOWN:
             held = "no host role has told its state, and this cluster demands one" if ok_demanded else ""
     return NodeFit(held=held[:SENTENCE_MAX], doubt=doubt[:SENTENCE_MAX])
+
+
+def both(one: NodeFit, other: NodeFit) -> NodeFit:
+    """What holds when two sources speak of a node: the first word of each kind counts."""
+    return NodeFit(held=one.held or other.held, doubt=one.doubt or other.doubt, tended=one.tended or other.tended)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.member import Member, Standing
-from recovery_planner.domain.node_fit import NodeFit
+from recovery_planner.domain.node_fit import ADMITTED, NodeFit
 from recovery_planner.domain.withheld import observes
 
 
@@ -22,9 +22,18 @@ class NodeStandingSeen:
 def weigh(draft: Draft, node_id: str) -> None:
     """Bring a member to what is known of its node: held back, in doubt, or fit again."""
     member = draft.gang.members.get(node_id)
-    if member is None or draft.gang.phase is Phase.ENDED or observes(draft.gang):
+    if member is None or draft.gang.phase is Phase.ENDED:
         return
     fit = draft.fits.get(node_id, NodeFit(held=member.held, doubt=member.doubt))
+    if observes(draft.gang) and not fit.tended:
+        if not member.by_fitness:
+            return
+        # A node that is being repaired is no place for this job either; once that is over, it weighs nothing again.
+        fit = ADMITTED
+    if fit.tended and member.standing is Standing.CONDEMNED and not member.by_fitness:
+        member = replace(member, by_fitness=True)
+        draft.change_member(member)
+        draft.explain("node.tended", f"{node_id} is repaired; when it works again this job may use it again")
     # What this job saw fail itself holds until it is told to be over, whatever an older standing says.
     held = member.held if member.faults else fit.held
     if held != member.held or fit.doubt != member.doubt:
@@ -33,7 +42,8 @@ def weigh(draft: Draft, node_id: str) -> None:
     if held and member.standing is Standing.PRESENT:
         hold_back(draft, member)
     elif not held and not member.faults and member.standing is Standing.CONDEMNED and member.by_fitness:
-        draft.change_member(replace(member, standing=Standing.PRESENT, by_fitness=False, table_version=0))
+        fit_again = replace(member, standing=Standing.PRESENT, by_fitness=False, table_version=0, blamed="")
+        draft.change_member(fit_again)
         draft.explain("node.fit_again", f"{node_id} may be used again: nothing is held against it any more")
 
 

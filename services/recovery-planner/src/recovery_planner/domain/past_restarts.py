@@ -19,12 +19,14 @@ class PastRestart:
     Attributes:
         level: as planned.
         cause: the verdict's slug; empty: there was none.
+        node_id: the node that the verdict blames; empty: none, or the fault was the user's.
     """
 
     at: datetime
     level: RecoveryLevel
     attribution: Attribution
     cause: str
+    node_id: str = ""
 
 
 def remembered(past: tuple[PastRestart, ...], restart: PastRestart) -> tuple[PastRestart, ...]:

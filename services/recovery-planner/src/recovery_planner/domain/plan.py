@@ -24,6 +24,7 @@ from recovery_planner.domain.journal_entries import tell_no_node
 from recovery_planner.domain.launch import base_of, launch
 from recovery_planner.domain.member import Standing
 from recovery_planner.domain.node_fitness import hold_back_all
+from recovery_planner.domain.offenders import bar_offenders
 from recovery_planner.domain.policy_answer import (
     answer_of,
     capacity_wait_s,
@@ -97,6 +98,7 @@ def plan(draft: Draft) -> None:
         return
     leave_out(draft)
     hold_back_all(draft)
+    bar_offenders(draft, verdict)
     placement = place_without_culprits(draft, verdict)
     table = table_after(draft, placement)
     if table is None:

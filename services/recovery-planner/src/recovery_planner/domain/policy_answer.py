@@ -14,6 +14,7 @@ from recovery_planner.domain.ending import end_job
 from recovery_planner.domain.escalation import Answer, Fault, answer, higher
 from recovery_planner.domain.incident import Verdict
 from recovery_planner.domain.journal_entries import BACKOFF, tell_wait
+from recovery_planner.domain.offenders import offender_of
 from recovery_planner.domain.past_restarts import PastRestart, remembered
 from recovery_planner.domain.withheld import observes
 
@@ -69,6 +70,7 @@ def note_restart(draft: Draft, level: RecoveryLevel, verdict: Verdict | None) ->
         level=level,
         attribution=Attribution.UNKNOWN if verdict is None else verdict.attribution,
         cause="" if verdict is None else verdict.cause,
+        node_id=offender_of(verdict),
     )
     draft.change(past=remembered(draft.gang.past, restart))
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from fault_contracts.recovery import NodeAssignment
 from recovery_planner.domain.member import Member
+from recovery_planner.domain.nearness import in_blocks
 from training_topology.identity import NodeId, NodeRank
 from training_topology.topology import NodeRow, RankTable
 
@@ -18,6 +19,7 @@ def row_for(node_rank: int, member: Member, nproc: int) -> NodeRow:
 def first_table(members: Iterable[Member], *, nnodes: int, nproc: int, topology_version: int) -> RankTable | None:
     """Seats in order of arrival, after those who asked for a node_rank (`--node-rank`); None when too few are there.
 
+    Who comes first gets a seat; which one, is by where its node stands, so that neighbours in rank are near (nearness).
     Two who ask for the same one: the first gets it, the second is seated as if it had not asked.
     """
     waiting = sorted(members, key=lambda member: member.arrival)
@@ -32,10 +34,11 @@ def first_table(members: Iterable[Member], *, nnodes: int, nproc: int, topology_
         if wanted is not None and wanted < nnodes:
             seats.setdefault(wanted, member)
     taken = {member.node_id for member in seats.values()}
-    free = [member for member in waiting if member.node_id not in taken]
+    free = [member for member in waiting if member.node_id not in taken][: nnodes - len(seats)]
+    in_order = iter(in_blocks(free))
     for node_rank in range(nnodes):
         if node_rank not in seats:
-            seats[node_rank] = free.pop(0)
+            seats[node_rank] = next(in_order)
     rows = tuple(row_for(node_rank, seats[node_rank], nproc) for node_rank in range(nnodes))
     return RankTable(topology_version=topology_version, rows=rows)
 

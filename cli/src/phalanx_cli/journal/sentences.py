@@ -11,11 +11,16 @@ from fault_contracts.health import ConditionRaised
 from fault_contracts.payload import Payload
 from fault_contracts.rank_faults import RanksFaulted
 from fault_contracts.recovery import (
+    ActionWithheld,
+    AttemptOpened,
+    CauseLinked,
     GangFormed,
     IncidentClosed,
     IncidentOpened,
     JobEnded,
+    NodeFaulted,
     NodeLost,
+    RecoveryHeld,
     RecoveryPlanned,
     TrainingResumed,
 )
@@ -45,6 +50,16 @@ def sentence(event: Payload, *, ranks_per_node: int) -> tuple[str, str] | None:
             return "signal", f"{event.node_id} is lost: {event.reason.sentence}"
         case IncidentOpened():
             return "incident", f"opened, all ranks are told to stop: {event.trigger.sentence}"
+        case AttemptOpened():
+            return "incident", f"attempt {event.attempt}, all ranks are told to stop again: {event.trigger.sentence}"
+        case NodeFaulted():
+            return "signal", f"{event.node_id}: {event.reason.sentence}"
+        case RecoveryHeld():
+            return "waits", _held(event)
+        case CauseLinked():
+            return "linked", event.reason.sentence
+        case ActionWithheld():
+            return "withheld", f"{event.action} is not done ({event.withheld_by}): {event.reason.sentence}"
         case WorkersStopped():
             return "stop", f"{event.node_id} stopped its ranks in {event.duration_s:.2f} s{_stuck(event)}"
         case FaultClassified():
@@ -120,6 +135,11 @@ def _plan(event: RecoveryPlanned) -> str:
         new = ", ".join(str(rank) for rank in event.ranks_replaced)
         in_place = f" in place, {f'a new process for rank {new} alone' if new else 'every process goes on'},"
     return f"restart{in_place} {start}{moves}; {event.restarts_left} restarts left ({why})"
+
+
+def _held(event: RecoveryHeld) -> str:
+    until = "" if event.until is None else f", until {event.until:%H:%M:%S} at most"
+    return f"for {event.waits_for}{until}: {event.reason.sentence}"
 
 
 def _resumed(event: TrainingResumed) -> str:
