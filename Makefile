@@ -143,6 +143,10 @@ bench-health: setup ## a host role's memory and CPU with 8 fake GPUs; signals a 
 	@$(BIN)/python tools/bench_host.py --out .bench/host.json
 	@$(BIN)/python tools/bench_ingest.py
 
+.PHONY: bench-planner
+bench-planner: setup ## decision from fault to published start, rank map of 100,000 ranks, size of the record; ARGS="--help"
+	@$(BIN)/python tools/bench_planner.py $(ARGS)
+
 .PHONY: bench-classifier
 bench-classifier: setup ## evidence events a second that one core judges, and the time to the first verdict; ARGS="--help"
 	@$(BIN)/python tools/bench_classifier.py $(ARGS)

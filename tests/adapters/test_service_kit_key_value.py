@@ -1,6 +1,7 @@
 """What every KeyValue promises, checked against the fake and against a real nats-server."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 
 import pytest
@@ -12,6 +13,7 @@ from service_kit.errors import CompareAndSetLost
 from service_kit.jetstream.connection import connect
 from service_kit.jetstream.key_value import JetStreamKeyValue
 from service_kit.jetstream.streams import ensure_streams
+from service_kit.large_values import LargeValues
 from service_kit.ports import Entry, KeyValue
 from service_kit.settings import BusSettings
 from service_kit.testing.memory_key_value import MemoryKeyValue
@@ -94,3 +96,17 @@ async def test_keys_lists_live_records_decoded(store: KeyValue) -> None:
 async def test_an_empty_value_is_a_value(store: KeyValue) -> None:
     revision = await store.create("job", b"")
     assert await store.get("job") == Entry(value=b"", revision=revision)
+
+
+async def test_a_value_beyond_one_message_comes_back_whole_and_leaves_nothing(store: KeyValue) -> None:
+    values = LargeValues(store)
+    large, larger = (random.Random(seed).randbytes(size) for seed, size in ((1, 2_000_000), (2, 3_000_000)))
+    revision = await values.create("job", larger)
+    assert len(await store.keys()) == 5
+    revision = await values.update("job", large, revision)
+    assert await LargeValues(store).get("job") == Entry(value=large, revision=revision)
+    assert await values.keys() == ["job"]
+    with pytest.raises(CompareAndSetLost):
+        await LargeValues(store).update("job", larger, revision - 1)
+    await LargeValues(store).delete("job")
+    assert await store.keys() == []

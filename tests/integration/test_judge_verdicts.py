@@ -203,8 +203,7 @@ async def test_only_victims_wait_for_the_deadline_and_a_lost_node_is_the_cause_w
     for job in ("alone", "caused"):
         await desk.say(exited(job, 0, error=lost_peer()), f"{job}-0")
         await desk.say(opened(job), f"{job}-incident")
-    await desk.until(lambda: len(desk.conditions) == 2)
-    await asyncio.sleep(0.3)
+    await desk.until(lambda: len(desk.conditions) == 2 and len(desk.verdicts) >= 2)
     assert [(each.data.cause, each.data.provisional) for each in desk.verdicts] == [("communication_error", True)] * 2
     lost = NodeLost(
         job_id="caused",

@@ -1,6 +1,6 @@
 """An agent as the planner sees it: node_agent's own fence, phases and dead-man on simulated ranks and a lossy bus.
 
-What is left out of the real one: processes, sockets and restarts in place.
+What is left out of the real one: processes and sockets.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from sim_events import Obeyed, RanksStarted
+from sim_in_place import InPlace
 from sim_reports import Reports
 
 from fault_contracts.agent import AgentPhase
-from fault_contracts.commands import Command, EndJob, StartWorkers, StopWorkers
+from fault_contracts.commands import Command, EndJob, StartWorkers, StopMode, StopWorkers
 from fault_contracts.envelope import Envelope, seal
 from fault_contracts.payload import Payload
 from fault_contracts.preemption import RequestCheckpoint
@@ -70,6 +71,7 @@ class SimAgent:
         self.planner_clock: PlannerClock | None = None
         self.dead = False
         self.leaves_at_s: float | None = None
+        self.in_place = InPlace(self)
         self.say = Reports(self)
         self._past = 0
         self._heard_s = 0.0
@@ -102,7 +104,7 @@ class SimAgent:
             return
         self.leaves_at_s = self.world.clock.monotonic_s()
         self.ranks, self.version = {}, 0
-        self._advance(AgentEvent.LEAVE)
+        self.advance(AgentEvent.LEAVE)
         self.say.left(why)
         self._spawn(self._end_when_told())
 
@@ -137,7 +139,7 @@ class SimAgent:
         found = await self._until_there(lambda: bus.last_commands(key=self.job, messages=COMMANDS))
         self._past = max((each.stream_sequence or 0 for each in found), default=0)
         self._spawn(self._send_all())
-        self._advance(AgentEvent.CONNECTED)
+        self.advance(AgentEvent.CONNECTED)
         self.say.reported()
         for loop in (self._beat(), self._look(), self._watch_planner()):
             self._spawn(loop)
@@ -209,6 +211,8 @@ class SimAgent:
     async def _stand_by(self) -> None:
         async with self._lock:
             kinds = {AgentPhase.RUNNING: dead_man.Ranks.TRAIN, AgentPhase.FAULTED: dead_man.Ranks.BROKEN}
+            if self.in_place.on and self.ranks:
+                kinds[AgentPhase.READY] = dead_man.Ranks.BROKEN
             decided = dead_man.step(
                 was_silent=self._silent,
                 silent_s=self.world.clock.monotonic_s() - self._heard_s,
@@ -278,9 +282,13 @@ class SimAgent:
     async def _carry_out(self, command: Command) -> Payload | None:
         version = command.fence.topology_version
         if isinstance(command, StopWorkers):
-            await self._stop_group(AgentEvent.STOP)
+            standing: tuple[int, ...] = ()
+            if command.mode is StopMode.IN_PROCESS and self.in_place.on:
+                standing = await self.in_place.to_barrier(command)
+            else:
+                await self._stop_group(AgentEvent.STOP)
             self.version_seen = max(self.version_seen, version)
-            return self.say.stopped(command)
+            return self.say.stopped(command, standing)
         if isinstance(command, StartWorkers):
             return await self._start(command, version)
         if isinstance(command, RequestCheckpoint):
@@ -290,13 +298,15 @@ class SimAgent:
         return None
 
     async def _stop_group(self, event: AgentEvent) -> None:
-        self._advance(event)
+        self.advance(event)
         if self.ranks:
             await self.world.clock.sleep(self.world.dice.uniform(0.01, 0.6))
         self.ranks, self.version, self.save_at = {}, 0, None
-        self.port += 1
+        if event is not AgentEvent.FALL_BACK:
+            self.port += 1
         if not self.is_leaving:
-            self._advance(AgentEvent.STOPPED)
+            self.advance(AgentEvent.STOPPED)
+        self.in_place.forget()
 
     async def _start(self, command: StartWorkers, version: int) -> Payload | None:
         if command.base_version not in (0, self.table.topology_version):
@@ -312,7 +322,15 @@ class SimAgent:
             if self.ranks:
                 await self._stop_group(AgentEvent.STOP)
             return None
-        self._advance(AgentEvent.START)
+        kept = self.in_place.kept(command)
+        if not kept and self.ranks and self.in_place.on:
+            await self._stop_group(AgentEvent.FALL_BACK)
+            if self.is_leaving:
+                return None
+        self.advance(AgentEvent.START)
+        nproc = self.spec.nproc_per_node
+        survivors = tuple(rank for rank in own if rank % nproc in kept)
+        self.in_place.inside = set(survivors)
         self.from_step = 0 if command.checkpoint is None else command.checkpoint.step
         self.version, self.ranks, self.save_at, self.deaths = version, {}, None, 0
         # A rank runs from the moment it is forked, long before the node can say that all of them do.
@@ -327,6 +345,7 @@ class SimAgent:
             )
         )
         self.ranks = dict.fromkeys(own, "run")
+        self.in_place.begin(version, set(own) - set(survivors))
         await self.world.clock.sleep(self.world.dice.choice((0.05, 0.1, 0.3, 1.0, 3.0)))
         if self.is_leaving:
             return None
@@ -335,23 +354,37 @@ class SimAgent:
             await self._stop_group(AgentEvent.START_FAILED)
             return self.say.refusal(command, "start_failed", "no such file or directory")
         self.world.training.joined(self)
-        return self.say.started(command, own)
+        return self.say.started(command, own, survivors)
 
-    def _advance(self, event: AgentEvent) -> None:
-        self.phase = agent_state.step(self.phase, event).after
+    def advance(self, event: AgentEvent) -> None:
+        """Go where node_agent's table says, or refuse."""
+        self.phase = agent_state.step(self.phase, event, table=self.in_place.table).after
 
     # ---------------------------------------------------------------------------------------------- its ranks
 
     def rank_ends(self, rank: int, state: str) -> bool:
-        """A rank is dead or hangs; False: it does not run here."""
-        if self.ranks.get(rank) not in ("run", "hung") or self.phase not in (AgentPhase.RUNNING, AgentPhase.FAULTED):
+        """A rank is dead or hangs; False: it does not run here, or what it died of has been told."""
+        before = self.ranks.get(rank)
+        standing = self.in_place.on and self.phase in (AgentPhase.READY, AgentPhase.STOPPING)
+        if before not in ("run", "hung", "faulted", "barrier"):
+            return False
+        if not standing and self.phase not in (AgentPhase.RUNNING, AgentPhase.FAULTED):
             return False
         self.ranks[rank] = state
-        self._advance(AgentEvent.RANK_FAILED)
+        if before == "faulted":
+            return False
+        if self.phase is not AgentPhase.STOPPING:
+            self.advance(AgentEvent.RANK_FAILED)
         return True
+
+    @property
+    def ranks_version(self) -> int:
+        """The generation of the ranks that are there, at the barrier too."""
+        return self.version or self.in_place.version
 
     def all_done(self) -> None:
         """Every rank ended with 0."""
         self.ranks = dict.fromkeys(self.ranks, "done")
-        self._advance(AgentEvent.ALL_COMPLETED)
+        self.in_place.inside.clear()
+        self.advance(AgentEvent.ALL_COMPLETED)
         self.say.completed()

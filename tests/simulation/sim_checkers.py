@@ -228,9 +228,12 @@ class Budgets(Checker):
         plan, now = self.world.plans[gang.job_id], self.world.clock.now()
         times = self._at[gang.job_id]
         times.append(now)
-        inside = [at for at in times if at > now - timedelta(seconds=plan.window_s)]
-        if len(inside) > plan.restarts:
-            self.broken(f"{gang.job_id}: {len(inside)} restarts in {plan.window_s:g} s, {plan.restarts} are allowed")
+        policy = gang.spec.policy
+        allowed = plan.restarts if policy is None or policy.restarts_max is None else policy.restarts_max
+        window_s = plan.window_s if policy is None or policy.window_s is None else policy.window_s
+        inside = [at for at in times if at > now - timedelta(seconds=window_s)]
+        if len(inside) > allowed:
+            self.broken(f"{gang.job_id}: {len(inside)} restarts in {window_s:g} s, {allowed} are allowed")
 
 
 class Innocent(Checker):

@@ -19,6 +19,7 @@ from sim_checkers import (
     RecordFirst,
     Sound,
 )
+from sim_checkers_books import Counted
 from sim_events import GangWritten, MessageStored, SimEvent
 
 from fault_contracts.agent import AgentPhase, CheckpointReported
@@ -190,6 +191,7 @@ ALL: tuple[type[Checker], ...] = (
     Sound,
     Ends,
     Told,
+    Counted,
     NothingLost,
     Upright,
 )

@@ -64,7 +64,9 @@ def _oom_rank(world: World, fault: Fault) -> str:
 
 
 def _raise(world: World, fault: Fault) -> str:
-    return _rank(world, fault, "dead", error=fault.word)
+    agent = world.holder(fault.target, fault.rank)
+    caught = agent is not None and agent.in_place.on and fault.rank in agent.in_place.inside
+    return _rank(world, fault, "faulted" if caught and agent.ranks[fault.rank] == "run" else "dead", error=fault.word)
 
 
 def _hang_rank(world: World, fault: Fault) -> str:

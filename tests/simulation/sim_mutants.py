@@ -92,7 +92,7 @@ def _obey_anything(command: Any, *, newest: Any, done_before: bool, now: Any) ->
 _JUDGE = fence.judge
 
 
-def _for_nothing(spec: Any, _restarts: Any, _now: Any) -> Budget:
+def _for_nothing(spec: Any, _restarts: Any, _now: Any, **_limits: Any) -> Budget:
     return Budget(restarts=(), left=spec.restarts_max, sentence="nobody counts")
 
 

@@ -52,6 +52,7 @@ class Reports:
                 topology_version=agent.version_seen,
                 pid=1,
                 host=agent.node_id,
+                in_process=agent.in_place.on,
                 reported_at=agent.now(),
             )
         )
@@ -83,24 +84,26 @@ class Reports:
         """Says so aloud."""
         self._agent.send(self.refusal(command, code, message))
 
-    def stopped(self, command: StopWorkers) -> Payload:
-        """No rank is left."""
+    def stopped(self, command: StopWorkers, standing: tuple[int, ...]) -> Payload:
+        """No rank runs; some may stand at the barrier."""
         return WorkersStopped(
             **self._who,
             topology_version=command.fence.topology_version,
             operation_id=command.operation_id,
             master_port=self._agent.port,
+            at_barrier=standing,
             duration_s=0.1,
         )
 
-    def started(self, command: StartWorkers, ranks: tuple[int, ...]) -> Payload:
+    def started(self, command: StartWorkers, ranks: tuple[int, ...], survivors: tuple[int, ...]) -> Payload:
         """All ranks run."""
         return WorkersStarted(
             **self._who,
             topology_version=command.fence.topology_version,
             operation_id=command.operation_id,
             pids=tuple(rank + 1 for rank in ranks),
-            source="nursery",
+            source="in_process" if survivors == ranks else "nursery",
+            survivors=survivors,
             duration_s=0.1,
         )
 
@@ -148,8 +151,9 @@ class Reports:
     def exited(
         self, rank: int, *, signal: int | None = None, error: str = "", oom: bool = False, step: int | None = None
     ) -> None:
-        """A rank ended by itself."""
+        """A rank ended by itself, or failed in its block and goes on to the barrier."""
         agent = self._agent
+        lives = agent.ranks.get(rank) == "faulted"
         raised = None
         if error:
             raised = WorkerError(
@@ -162,13 +166,13 @@ class Reports:
         agent.send(
             WorkerExited(
                 **self._who,
-                topology_version=agent.version,
+                topology_version=agent.ranks_version,
                 ordinal=agent.deaths,
                 exit=ExitStatus(
                     rank=rank,
                     local_rank=rank % agent.spec.nproc_per_node,
                     pid=rank + 1,
-                    exit_code=None if signal else 1,
+                    exit_code=None if signal or lives else 1,
                     signal=signal,
                     oom_kill=OomKill.YES if oom else OomKill.NO,
                 ),

@@ -16,6 +16,7 @@ class JobPlan:
         restarts, window_s: the job's own budget.
         steps: the job is done after so many; None: it trains for ever.
         save_every: a checkpoint after so many steps.
+        in_place: 1: the script is re-executable, its ranks restart in place.
         policy: JSON of a RecoveryPolicy; empty: none.
     """
 
@@ -27,6 +28,7 @@ class JobPlan:
     window_s: float = 3_600.0
     steps: int | None = None
     save_every: int = 4
+    in_place: int = 0
     policy: str = ""
 
     @property

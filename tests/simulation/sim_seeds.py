@@ -13,6 +13,18 @@ _SIGNALS = (6, 7, 9, 11, 15)
 _ERRORS = ("ValueError", "RuntimeError", "KeyError", "OutOfMemoryError", "DistBackendError")
 _XIDS = (13, 31, 43, 48, 63, 74, 79, 79, 79, 94, 95, 119)
 _ACTIONS = ("restart_process", "restart_job", "replace_node", "reboot_node", "dont_retry_notify_user", "wait_or_ignore")
+_POLICIES = (
+    '{"mode":"observe"}',
+    '{"confirming_retries":1}',
+    '{"process_restarts_before_job":1,"job_restarts_max":1}',
+    '{"backoff":{"first_s":2,"max_s":10}}',
+    '{"checkpoint":{"step_back_max":2}}',
+    '{"causes":[{"attribution":"user","retry":"confirm"},{"attribution":"platform","level":"job"}]}',
+    '{"fault_deadline_s":40}',
+    '{"capacity_wait_s":10,"start_deadline_s":15}',
+    '{"restarts_max":2,"window_s":30}',
+)
+"""What a job may want, a little of everything that the planner acts on."""
 _COMMON = ("kill rank", "crash", "kill agent", "cut off")
 _VERBS = (
     *_COMMON,
@@ -73,6 +85,8 @@ def _job(dice: Random, name: str) -> JobPlan:
         window_s=dice.choice((60.0, 3_600.0)),
         steps=dice.choice((None, None, 25, 60)),
         save_every=dice.choice((2, 4, 7)),
+        in_place=dice.choice((0, 0, 1)),
+        policy=dice.choice(_POLICIES) if dice.random() < 0.4 else "",
     )
 
 

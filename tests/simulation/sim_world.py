@@ -28,6 +28,7 @@ from service_kit.testing.memory_records import Record
 from service_kit.testing.process_life import ProcessLife
 from service_kit.testing.virtual_clock import LoopClock
 
+BARRIER_S = 3.0
 Watcher = Callable[[SimEvent], None]
 
 
@@ -70,6 +71,7 @@ class World:
                 spares=job.spares,
                 restarts_max=job.restarts,
                 window_s=job.window_s,
+                barrier_s=BARRIER_S,
                 policy=RecoveryPolicy.model_validate(json.loads(job.policy)) if job.policy else None,
             )
             for job in scenario.jobs

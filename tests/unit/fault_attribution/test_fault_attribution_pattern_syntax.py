@@ -181,3 +181,19 @@ def test_the_tail_captures_what_the_whole_pattern_does(pattern: str, line: str) 
         assert whole.groups() == short.groups(), (pattern, line)
     elif line.find(tail.fixed) == line.rfind(tail.fixed):
         assert whole is None, (pattern, line)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("device lostx*", "device lost"),
+        ("device lostx+", "device lostx"),
+        ("device los{2}t", "device los"),
+        (r"a device lost\.*", "a device lost"),
+        ("(?:a device lost)? for good", " for good"),
+    ],
+)
+def test_plain_text_is_read_at_once_and_a_quantifier_takes_its_last_character(pattern: str, text: str) -> None:
+    found = required_literals(pattern)
+    assert found is not None
+    assert found.texts == {text}

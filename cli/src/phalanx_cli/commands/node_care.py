@@ -44,6 +44,16 @@ def quarantine(
 def drain(
     node: Node,
     reason: Why,
+    within: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=604_800.0,
+            metavar="S",
+            help="Stop the jobs there by plan, after their next checkpoint, at the latest after S seconds. Without it "
+            "they go on to their next stop.",
+        ),
+    ] = None,
     by: By = "",
     as_json: AsJson = False,
     cluster: Cluster = "",
@@ -51,9 +61,12 @@ def drain(
 ) -> None:
     """As quarantine, and `phalanx nodes` says when no ranks are left there: then the node is yours.
 
-    No job is stopped for it. Exit codes as `phalanx quarantine`'s.
+    A stop by --within is not charged to a job's restarts; one without a spare then waits for a node as for any other.
+
+    Exit codes as `phalanx quarantine`'s.
     """
-    raise typer.Exit(run_order("drain", node, reason, by, as_json=as_json, cluster=cluster, data_dir=data_dir))
+    code = run_order("drain", node, reason, by, as_json=as_json, cluster=cluster, data_dir=data_dir, within_s=within)
+    raise typer.Exit(code)
 
 
 def release(
@@ -73,9 +86,21 @@ def release(
     raise typer.Exit(run_order("release", node, reason, by, as_json=as_json, cluster=cluster, data_dir=data_dir))
 
 
-def run_order(verb: str, node: str, reason: str, by: str, *, as_json: bool, cluster: str, data_dir: Path) -> int:
+def run_order(
+    verb: str,
+    node: str,
+    reason: str,
+    by: str,
+    *,
+    as_json: bool,
+    cluster: str,
+    data_dir: Path,
+    within_s: float | None = None,
+) -> int:
     """Ask the planner, print what it says; returns the exit code."""
     question = {"verb": verb, "node_id": node, "by": by or who(), "reason": reason}
+    if within_s is not None:
+        question["within_s"] = f"{within_s:g}"
     return answer(verb, lambda: _run(verb, question, as_json, cluster, data_dir))
 
 

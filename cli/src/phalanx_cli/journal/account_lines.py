@@ -35,7 +35,7 @@ def account_lines(account: JobAccount) -> Iterator[str]:
         f"{gpu_time(total_gpu_s(account))} ({gpu_time(account.spare_gpu_s)} without ranks)"
     )
     if account.unpriced:
-        yield f"             {account.unpriced} of {account.incidents} incidents: lost steps have no price, see docs"
+        yield f"             {account.unpriced} of {account.incidents} incidents: the cost of lost steps is not known"
     for cost in account.causes[:CAUSES_SHOWN]:
         name = f"{cost.attribution}, {cost.cause}" if cost.cause else f"{cost.attribution}, no verdict"
         yield (

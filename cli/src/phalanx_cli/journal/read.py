@@ -13,7 +13,7 @@ from fault_contracts.health import ConditionRaised
 from fault_contracts.ids import derived_id
 from fault_contracts.payload import Payload, Reason
 from fault_contracts.rank_faults import RanksFaulted
-from fault_contracts.recovery import NodeFaulted, NodeLost
+from fault_contracts.recovery import JournalEntry, NodeFaulted, NodeLost
 from fault_contracts.registry import Stream, spec_of
 from fault_contracts.subjects import Kind, pattern
 from phalanx_cli.journal.record import Entry, IncidentTale, Record, Unread, read_record
@@ -45,7 +45,7 @@ async def read_journal(connection: Connection, cluster: str, job_id: str) -> Rec
         read = _open(stored)
         if isinstance(read, Unread):
             unread.append(read)
-        else:
+        elif isinstance(read.data, JournalEntry):  # the care of a node that is called as the job is
             entries.append(_entry(read, stored))
     faults: deque[FaultClassified] = deque(maxlen=VERDICTS_MAX)
     async for stored in _all(connection, Stream.FAULTS, spec_of(FaultClassified).pattern(cluster, job_id)):

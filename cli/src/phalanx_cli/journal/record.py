@@ -155,14 +155,17 @@ def _number(entry: Entry) -> int:
 
 
 def _runs(entries: Sequence[Entry]) -> list[list[Entry]]:
-    """A number that comes again, or a small one after the job's end, begins a new run."""
+    """A number that comes again, or after the job's end one before all others, begins a new run.
+
+    One that fills a gap does not: the job's end may have been stored before what was decided with it.
+    """
     runs: list[list[Entry]] = []
     seen: set[int] = set()
     over = False
     for entry in entries:
         number = _number(entry)
         again = number in seen if number else isinstance(entry.payload, GangFormed) and bool(runs)
-        if not runs or again or (over and number < max(seen, default=0)):
+        if not runs or again or (over and 0 < number < min(seen, default=0)):
             runs.append([])
             seen, over = set(), False
         runs[-1].append(entry)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 from string import Formatter
+from typing import NamedTuple
 
-from fault_attribution.cause_rule import CauseBook, CauseRule, CulpritKind, Weight
+from fault_attribution.cause_rule import CauseBook, CauseRule, CulpritKind, Prior, Weight
 from fault_attribution.finding import Finding, Role
 from fault_attribution.judgement import Hypothesis, Judgement, Support
 from fault_attribution.signature import RuleState
@@ -56,14 +58,18 @@ def judge(findings: Iterable[Finding], book: CauseBook, policy: JudgePolicy | No
     known = tuple(findings)
     by_kind = FindingsByKind(known)
     rules = book.concerned(by_kind.kinds)
-    found = [hypothesis for rule in rules if (hypothesis := _hypothesis(rule, by_kind, book)) is not None]
-    active = _shared([each for each in found if each.rule.state is RuleState.ACTIVE], policy)
-    observed = tuple(each for each in found if each.rule.state is RuleState.OBSERVE)[:HYPOTHESES_MAX]
-    if not active:
+    found = [weighed for rule in rules if (weighed := _weigh(rule, by_kind, book)) is not None]
+    shares = _shared([each for each in found if each.rule.state is RuleState.ACTIVE], policy)
+    observed = tuple(
+        _hypothesis(each, 0.0)
+        for each in [one for one in found if one.rule.state is RuleState.OBSERVE][:HYPOTHESES_MAX]
+    )
+    if not shares:
         return _nothing(known, observed)
-    best = active[0]
-    confidence = min(CONFIDENCE_MAX, _mass_of(best.rule.attribution, active))
-    decide = tuple(dict.fromkeys(each.rule.decide for each in active[:2] if each.rule.decide))
+    hypotheses = tuple(_hypothesis(each, share) for each, share in shares[:HYPOTHESES_MAX])
+    best = hypotheses[0]
+    confidence = min(CONFIDENCE_MAX, _mass_of(best.rule.attribution, shares))
+    decide = tuple(dict.fromkeys(each.rule.decide for each in hypotheses[:2] if each.rule.decide))
     attribution, action = best.rule.attribution, best.action
     if attribution is not Attribution.UNKNOWN and confidence < policy.confidence_min:
         attribution, action = Attribution.UNKNOWN, _cautious(action, known)
@@ -73,49 +79,67 @@ def judge(findings: Iterable[Finding], book: CauseBook, policy: JudgePolicy | No
         action=action,
         culprit=best.culprit,
         confidence=round(confidence, 2),
-        hypotheses=tuple(active[:HYPOTHESES_MAX]),
+        hypotheses=hypotheses,
         observed=observed,
         decide=decide,
     )
 
 
-def _hypothesis(rule: CauseRule, by_kind: FindingsByKind, book: CauseBook) -> Hypothesis | None:
+class _Weighed(NamedTuple):
+    """A rule that holds, before it is put into words: most are not shown.
+
+    Attributes:
+        terms: what speaks for and against it, with what each rests on.
+    """
+
+    rule: CauseRule
+    anchor: Finding
+    score: float
+    action: Action
+    terms: list[tuple[float, Weight | Prior, tuple[Finding, ...]]]
+
+
+def _weigh(rule: CauseRule, by_kind: FindingsByKind, book: CauseBook) -> _Weighed | None:
     if rule.state is RuleState.OFF:
         return None
     anchored = _anchored(rule, by_kind)
     if anchored is None:
         return None
     weight, anchor, seen = anchored
-    support = [_support(rule.rule_id, weight, seen, weight.score)]
-    against: list[Support] = []
+    terms: list[tuple[float, Weight | Prior, tuple[Finding, ...]]] = [(weight.score, weight, seen)]
     for more in rule.more:
         held = more.see.holds(by_kind, anchor)
         if held is not None:
-            support.append(_support(rule.rule_id, more, held.findings, more.score))
-    for less in rule.less:
-        held = less.see.holds(by_kind, anchor)
-        if held is not None:
-            against.append(_support(rule.rule_id, less, held.findings, -less.score))
+            terms.append((more.score, more, held))
     for prior in book.priors:
         held = prior.see.holds(by_kind, anchor) if prior.attribution is rule.attribution else None
         if held is not None:
-            support.append(
-                Support(rule_id="prior", score=prior.score, sentence=prior.say, findings=_bounded(held.findings))
-            )
+            terms.append((prior.score, prior, held))
+    for less in rule.less:
+        held = less.see.holds(by_kind, anchor)
+        if held is not None:
+            terms.append((-less.score, less, held))
     action = rule.action
     for choice in rule.actions:
         if choice.see.holds(by_kind, anchor) is not None:
             action = choice.action
             break
+    return _Weighed(rule, anchor, round(sum([score for score, _, _ in terms]), 4), action, terms)
+
+
+def _hypothesis(weighed: _Weighed, share: float) -> Hypothesis:
+    """A rule that holds, in words."""
+    rule, anchor, score, action, terms = weighed
+    spoken = [_support(rule.rule_id, each, seen, weight) for weight, each, seen in terms]
     return Hypothesis(
         rule=rule,
         anchor=anchor,
-        score=round(sum(each.score for each in (*support, *against)), 4),
-        share=0.0,
+        score=score,
+        share=share,
         action=action,
         culprit=_culprit(rule, anchor),
-        support=tuple(support),
-        against=tuple(against),
+        support=tuple(each for each in spoken if each.score >= 0),
+        against=tuple(each for each in spoken if each.score < 0),
     )
 
 
@@ -126,7 +150,7 @@ def _anchored(rule: CauseRule, by_kind: FindingsByKind) -> tuple[Weight, Finding
         if chosen is not None and weight.score <= chosen[0].score + 1e-9:
             continue
         held = [
-            (anchor, (anchor, *found.findings))
+            (anchor, (anchor, *found))
             for anchor in weight.see.anchors(by_kind)
             if (found := weight.see.holds(by_kind, anchor, skip_first=True)) is not None
         ]
@@ -141,9 +165,9 @@ def _rest(rule: CauseRule, anchor: Finding, by_kind: FindingsByKind) -> float:
     return more - sum(each.score for each in rule.less if each.see.holds(by_kind, anchor) is not None)
 
 
-def _shared(found: Sequence[Hypothesis], policy: JudgePolicy) -> list[Hypothesis]:
+def _shared(found: Sequence[_Weighed], policy: JudgePolicy) -> list[tuple[_Weighed, float]]:
     """With the share of each, best first. Rules that lead to one cause of one party are one hypothesis: the best."""
-    best: dict[tuple[Attribution, str], Hypothesis] = {}
+    best: dict[tuple[Attribution, str], _Weighed] = {}
     for each in sorted(found, key=lambda one: (-one.score, one.rule.rule_id)):
         best.setdefault((each.rule.attribution, each.rule.cause), each)
     ordered = list(best.values())
@@ -151,11 +175,11 @@ def _shared(found: Sequence[Hypothesis], policy: JudgePolicy) -> list[Hypothesis
         return []
     top = max(ordered[0].score, policy.unknown_score)
     total = math.exp(policy.unknown_score - top) + sum(math.exp(each.score - top) for each in ordered)
-    return [replace(each, share=round(math.exp(each.score - top) / total, 4)) for each in ordered]
+    return [(each, round(math.exp(each.score - top) / total, 4)) for each in ordered]
 
 
-def _mass_of(attribution: Attribution, hypotheses: Sequence[Hypothesis]) -> float:
-    return sum(each.share for each in hypotheses if each.rule.attribution is attribution)
+def _mass_of(attribution: Attribution, shares: Sequence[tuple[_Weighed, float]]) -> float:
+    return sum(share for each, share in shares if each.rule.attribution is attribution)
 
 
 def _nothing(known: Sequence[Finding], observed: tuple[Hypothesis, ...]) -> Judgement:
@@ -201,11 +225,15 @@ def _culprit(rule: CauseRule, anchor: Finding) -> Culprit:
     )
 
 
-def _support(rule_id: str, weight: Weight, seen: tuple[Finding, ...], score: float) -> Support:
-    return Support(rule_id=rule_id, score=score, sentence=_sentence(weight, seen), findings=_bounded(seen))
+def _support(rule_id: str, term: Weight | Prior, seen: tuple[Finding, ...], score: float) -> Support:
+    if isinstance(term, Prior):
+        return Support(rule_id="prior", score=score, sentence=term.say, findings=_bounded(seen))
+    return Support(rule_id=rule_id, score=score, sentence=_sentence(term, seen), findings=_bounded(seen))
 
 
 def _bounded(seen: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    if len(seen) < 2:
+        return seen
     return tuple({each.finding_id: each for each in seen}.values())[:SUPPORT_FINDINGS_MAX]
 
 
@@ -225,19 +253,23 @@ def _sentence(weight: Weight, seen: tuple[Finding, ...]) -> str:
             "kind": first.kind,
         }
     # Values are put in once and never read as a template themselves: a log line may contain braces.
-    parts = [
-        literal + ("" if name is None else known.get(name, "?"))
-        for literal, name, _, _ in Formatter().parse(_for_unknowns(weight.say, first))
-    ]
-    return "".join(parts)
+    has_rank = first is not None and first.rank is not None
+    parts = _template(
+        weight.say, has_rank, first is not None and first.node != "", first is not None and first.device != ""
+    )
+    return "".join([literal if name is None else literal + known.get(name, "?") for literal, name in parts])
 
 
-def _for_unknowns(say: str, first: Finding | None) -> str:
-    """The template without the words for what is not known: `a rank`, and not `rank ? on an unnamed node`."""
-    if first is None or first.rank is None:
+@lru_cache(maxsize=4_096)
+def _template(say: str, has_rank: bool, has_node: bool, has_device: bool) -> tuple[tuple[str, str | None], ...]:
+    """A sentence of a rule in parts: text, and the name of the value behind it.
+
+    Without the words for what is not known: `a rank`, and not `rank ? on an unnamed node`.
+    """
+    if not has_rank:
         say = say.replace("rank {rank}", "a rank")
-    if first is None or not first.node:
+    if not has_node:
         say = say.replace(" on {node}", "").replace(" of {node}", "")
-    if first is None or not first.device:
+    if not has_device:
         say = say.replace("GPU {device}", "a GPU").replace(" of {device}", "")
-    return say
+    return tuple((literal, name) for literal, name, _, _ in Formatter().parse(say))

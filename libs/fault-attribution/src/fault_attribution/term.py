@@ -12,7 +12,7 @@ rank, device, process (the same one), elsewhere (another node), others (another 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -106,14 +106,16 @@ class Atom:
 
     def found(self, by_kind: FindingsByKind, anchor: Finding | None) -> tuple[Finding, ...]:
         """The findings that it means, in stable order; empty when the numbers it asks for are not there."""
-        left = [
-            each
-            for each in by_kind.of(self.kinds)
-            if self.scope.admits(each, anchor) and all(cond.holds(_value(each, cond.name)) for cond in self.conds)
-        ]
-        if not all(cond.holds(str(_COUNTED[cond.name](left))) for cond in self.counts):
+        left = by_kind.of(self.kinds)
+        if not left:  # most of what rules ask for is not there
             return ()
-        return tuple(left)
+        if self.scope is not Scope.ANYWHERE:
+            left = tuple([each for each in left if self.scope.admits(each, anchor)])
+        for cond in self.conds:
+            left = tuple([each for each in left if cond.holds(_value(each, cond.name))])
+        if self.counts and not all(cond.holds(str(_COUNTED[cond.name](left))) for cond in self.counts):
+            return ()
+        return left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,48 +135,50 @@ class Term:
         first = self.atoms[0]
         return () if first.negated else first.found(by_kind, None)
 
-    def holds(self, by_kind: FindingsByKind, anchor: Finding | None, *, skip_first: bool = False) -> Held | None:
-        """The evidence when every atom holds; None when one does not."""
-        seen: list[Finding] = []
+    def holds(
+        self, by_kind: FindingsByKind, anchor: Finding | None, *, skip_first: bool = False
+    ) -> tuple[Finding, ...] | None:
+        """What it rests on when every atom holds, nothing for negations only; None when one does not hold."""
+        seen: tuple[Finding, ...] = ()
         for atom in self.atoms[1:] if skip_first else self.atoms:
             found = atom.found(by_kind, anchor)
             if bool(found) == atom.negated:
                 return None
             seen += found
-        return Held(findings=tuple(seen))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """What a term rests on; nothing for one of negations only."""
-
-    findings: tuple[Finding, ...]
+        return seen
 
 
 class FindingsByKind:
     """Findings of an incident by kind, each list in stable order."""
 
     def __init__(self, findings: Iterable[Finding]) -> None:
-        self._by_kind: dict[str, list[Finding]] = {}
+        by_kind: dict[str, list[Finding]] = {}
         for each in sorted(findings, key=lambda finding: finding.place):
-            self._by_kind.setdefault(each.kind, []).append(each)
+            by_kind.setdefault(each.kind, []).append(each)
+        self._by_kind = {kind: tuple(found) for kind, found in by_kind.items()}
+        self._asked: dict[tuple[str, ...], tuple[Finding, ...]] = {}
 
     @property
     def kinds(self) -> Iterable[str]:
         """All kinds that were found."""
         return self._by_kind.keys()
 
-    def of(self, kinds: Sequence[str]) -> list[Finding]:
-        """All of these kinds."""
-        found: list[Finding] = []
+    def of(self, kinds: Sequence[str]) -> tuple[Finding, ...]:
+        """All of these kinds. Many rules ask for the same ones."""
+        asked = tuple(kinds)
+        known = self._asked.get(asked)
+        if known is None:
+            known = self._asked[asked] = tuple(self._found(asked))
+        return known
+
+    def _found(self, kinds: Sequence[str]) -> Iterator[Finding]:
         for kind in kinds:
             if kind.endswith("*"):
                 for name in sorted(self._by_kind):
                     if name.startswith(kind[:-1]):
-                        found += self._by_kind[name]
+                        yield from self._by_kind[name]
             else:
-                found += self._by_kind.get(kind, ())
-        return found
+                yield from self._by_kind.get(kind, ())
 
 
 @lru_cache(maxsize=8_192)
@@ -227,6 +231,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
+@lru_cache(maxsize=4_096)
 def _number(text: str) -> float | None:
     try:
         return float(text)

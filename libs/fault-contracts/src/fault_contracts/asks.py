@@ -125,6 +125,7 @@ ASKS: tuple[AskSpec, ...] = (
             "node_id": "the node",
             "by": "who asks; recorded",
             "reason": "why; recorded, and told to the jobs there",
+            "within_s": "drain: jobs there are stopped by plan within it; empty: they go on to their next stop",
         },
         answer={
             "ok": "true: the node is as asked",

@@ -33,6 +33,9 @@ class LadderPolicy(Payload):
     """After a refusal that may pass (busy, another boot)."""
     suspect_s: Span = _HOUR_S
     """How long a node that may not be taken stays suspect before the matter is dropped."""
+    evict_s: Span | None = None
+    """A job that still has ranks on a node that was taken is stopped by plan after its next checkpoint, at the latest
+    after so long. None: it goes on to its next stop."""
     rounds_min: int = Field(default=2, ge=0, le=20)
     """Clean validations in a row before it works again. 0: no gate."""
     validate_s: Span = 1_200.0
@@ -99,6 +102,15 @@ class PoolPolicy(Payload):
         return self
 
 
+class JobCeilings(Payload):
+    """What no job's own policy may exceed. A job that asks for more gets this, and its reasons say so."""
+
+    restarts_max: int | None = Field(default=None, ge=0, le=100_000)
+    """Restarts inside the job's window, over all causes."""
+    capacity_wait_s: Span | None = None
+    """How long a hole may wait for a node, and with it all other nodes of the job."""
+
+
 class ClusterPolicy(Payload):
     """The cluster's policy. Every field may be left out."""
 
@@ -109,6 +121,7 @@ class ClusterPolicy(Payload):
     probation: ProbationPolicy = ProbationPolicy()
     breaker: BreakerPolicy = BreakerPolicy()
     pool: PoolPolicy = PoolPolicy()
+    jobs: JobCeilings = JobCeilings()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

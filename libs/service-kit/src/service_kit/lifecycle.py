@@ -164,7 +164,7 @@ def bad_settings_text(name: str, error: ValidationError) -> str:
     return "\n".join(lines)
 
 
-def _calm_the_collector() -> None:
+def calm_the_collector() -> None:
     """Leave what the imports made alone, and look at young objects less often.
 
     A batch of 1,000 messages is some 30,000 objects that live for a tenth of a second: with Python's own threshold of
@@ -179,7 +179,7 @@ def _calm_the_collector() -> None:
 async def _live(name: str, settings: S, wire: Wire[S], keeps_streams: bool) -> int:
     end_requested = asyncio.Event()
     _listen_to_signals(end_requested)
-    _calm_the_collector()
+    calm_the_collector()
     http = HttpStatus(service=name)
     started = asyncio.Event()
     http.add_check("started", lambda: None if started.is_set() else "starting")

@@ -6,7 +6,8 @@ describes 100,000 ranks, and a delta carries nodes, not ranks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, KeysView, Mapping
 from dataclasses import dataclass, field
 
 from training_topology.identity import NodeId, NodeRank, Rank
@@ -30,8 +31,16 @@ class NodeRow:
     nproc: int
 
 
+class _Index:
+    """Room for what a table looks up often, worked out once: 12,500 rows are not searched for each report."""
+
+    __slots__ = ("_places", "_starts")
+    _places: dict[NodeId, int]
+    _starts: list[Rank]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankTable:
+class RankTable(_Index):
     """All rows of one topology_version, in node_rank order without holes.
 
     Raises:
@@ -47,7 +56,7 @@ class RankTable:
         for place, row in enumerate(self.rows):
             if row.node_rank != place:
                 raise ValueError(f"row {place} carries node_rank {row.node_rank}; rows are dense and in order")
-        if len({row.node_id for row in self.rows}) != len(self.rows):
+        if len(self._by_node()) != len(self.rows):
             raise ValueError("one node holds two node_ranks")
 
     @property
@@ -58,28 +67,48 @@ class RankTable:
     @property
     def world_size(self) -> int:
         """Count of ranks."""
-        return sum(row.nproc for row in self.rows)
+        return self._first_ranks()[-1] + self.rows[-1].nproc if self.rows else 0
+
+    @property
+    def node_ids(self) -> KeysView[NodeId]:
+        """Nodes, in node_rank order; asking whether one is among them takes no search."""
+        return self._by_node().keys()
 
     def row_of(self, node_id: NodeId) -> NodeRow | None:
         """The row of a node, or None when it is not in the gang."""
-        return next((row for row in self.rows if row.node_id == node_id), None)
+        place = self._by_node().get(node_id)
+        return None if place is None else self.rows[place]
 
     def ranks_of(self, node_id: NodeId) -> range:
         """Global ranks of a node; empty when it is not in the gang."""
         row = self.row_of(node_id)
         if row is None:
             return range(0)
-        start = first_ranks([r.nproc for r in self.rows])[row.node_rank]
+        start = self._first_ranks()[row.node_rank]
         return range(start, start + row.nproc)
 
     def node_of(self, rank: Rank) -> NodeId | None:
         """The node that holds a rank, or None outside the world."""
-        start = 0
-        for row in self.rows:
-            if start <= rank < start + row.nproc:
-                return row.node_id
-            start += row.nproc
-        return None
+        if not 0 <= rank < self.world_size:
+            return None
+        return self.rows[bisect_right(self._first_ranks(), rank) - 1].node_id
+
+    def _by_node(self) -> dict[NodeId, int]:
+        try:
+            return self._places
+        except AttributeError:
+            # Written around `frozen`: it follows from the rows, so nobody can tell when it was worked out.
+            places = {row.node_id: place for place, row in enumerate(self.rows)}
+            object.__setattr__(self, "_places", places)
+            return places
+
+    def _first_ranks(self) -> list[Rank]:
+        try:
+            return self._starts
+        except AttributeError:
+            starts = first_ranks([row.nproc for row in self.rows])
+            object.__setattr__(self, "_starts", starts)
+            return starts
 
 
 def changed_rows(old: RankTable, new: RankTable) -> tuple[NodeRow, ...]:

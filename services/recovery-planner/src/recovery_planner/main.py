@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fault_contracts.cluster_policy import ClusterPolicy
 from fault_contracts.registry import Bucket
+from recovery_planner.adapters.journal_metrics import JournalCounters
 from recovery_planner.adapters.kv_gangs import KvCheckpoints, KvGangs
 from recovery_planner.adapters.kv_lives import KvNodeLives
 from recovery_planner.adapters.kv_nodes import KvNodeStandings
@@ -39,6 +40,7 @@ async def wire(service: Service[PlannerSettings]) -> None:
         lives=KvNodeLives(service.key_value(Bucket.REMEDIES)),
         pool=pool_of(cluster_policy.pool, settings.policy_file, service.clock),
         figures=NodeGauges(),
+        journal_figures=JournalCounters(),
         failpoints=Failpoints(settings.failpoint),
         instance_id=f"{socket.gethostname()}/{os.getpid()}/{service.clock.now().isoformat()}",
     )

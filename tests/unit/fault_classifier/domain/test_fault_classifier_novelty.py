@@ -36,3 +36,16 @@ def test_lines_before_any_fault_are_only_noted() -> None:
     judge.hear(LinesSeen(topology_version=1, rows=(row(3),)))
     assert judge.rule_id == "classify.noted"
     assert judge.wait(60) == []
+
+
+def test_the_lines_of_victims_are_weighed_when_it_is_quiet_however_many_have_died() -> None:
+    judge = Judge()
+    judge.hear(LinesSeen(topology_version=1, rows=(row(0, "cuda_oom", "cause"),)))
+    judge.see(died(0))
+    for rank in (1, 2, 3):
+        judge.hear(LinesSeen(topology_version=1, rows=(row(rank, "peer_closed", "victim"),)))
+        assert judge.rule_id == "classify.counted"
+        judge.see(died(rank, error=lost_peer()))
+        assert judge.rule_id == "classify.counted"
+    judge.wait(1)
+    assert judge.rule_id in ("classify.confirmed", "user.cuda_oom")

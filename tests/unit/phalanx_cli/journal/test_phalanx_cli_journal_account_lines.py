@@ -36,7 +36,7 @@ def test_where_the_time_of_a_job_went() -> None:
 def test_figures_that_leave_something_out_say_so() -> None:
     text = "\n".join(account_lines(job(ettr=0.9, incidents=3, unpriced=2)))
     assert "ETTR at most 90.00 %" in text
-    assert "2 of 3 incidents: lost steps have no price" in text
+    assert "2 of 3 incidents: the cost of lost steps is not known" in text
     assert "goodput at most unknown" in text
 
 

@@ -23,6 +23,9 @@ def test_what_was_decided_at_once_may_be_stored_in_another_order() -> None:
     [run] = record.runs
     assert run.holes == []
     assert run.ended is not None
+    *before, closing, end = entries([*recovered(), ended()])
+    [run] = read_record([*before, end, closing], []).runs
+    assert run.holes == [], "the end of the job was stored before that of its incident"
 
 
 def test_lost_entries_are_named_and_shown_where_they_may_belong() -> None:

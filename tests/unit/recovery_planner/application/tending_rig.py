@@ -135,6 +135,7 @@ async def blames(
     fault_id: str = "",
     attribution: Attribution = Attribution.HARDWARE,
     supersedes: str | None = None,
+    cause: str = "gpu_memory",
 ) -> None:
     """The classifier's final word on a generation."""
     fault_id = fault_id or f"fault-{node_id}-{version}"
@@ -143,7 +144,7 @@ async def blames(
         job_id=JOB,
         topology_version=version,
         attribution=attribution,
-        cause="gpu_memory",
+        cause=cause,
         culprit=Culprit(node_id=node_id, gpu_uuid=gpu or None),
         confidence=0.9,
         action=action,

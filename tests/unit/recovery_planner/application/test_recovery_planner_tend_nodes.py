@@ -12,7 +12,11 @@ from fault_contracts.node_actions import ActionOutcome, NodeAction
 from fault_contracts.registry import Stream
 from fault_contracts.remediation import BreakerMoved, NodePhase
 from recovery_planner.adapters.pool_simulated import SimulatedCloud
+from recovery_planner.application import tend_nodes
+from recovery_planner.domain.gang_machine import IllegalMove
 from recovery_planner.domain.member import Standing
+from recovery_planner.domain.node_life import NodeLife
+from recovery_planner.domain.node_tend import Tended, tend
 from service_kit.testing.memory_broker import Trouble
 from service_kit.testing.virtual_clock import run_virtual
 
@@ -298,5 +302,77 @@ def test_two_planners_tend_a_node_once() -> None:
         await rig.lives[0].stop()
         await until(rig, "b", NodePhase.PROBATION)
         assert hosts.actions("b").count("reset_gpu") == 1
+
+    played(story)
+
+
+def test_a_node_is_emptied_within_a_time_and_its_job_goes_on_elsewhere() -> None:
+    async def story(rig: Rig) -> None:
+        await Hosts(rig).begin()
+        await rig.begin("a", "b", "s")
+        await rig.until_running(1)
+        said = await ask(rig, "drain", "b", within_s="60")
+        assert said["phase"] == "draining"
+        await rig.clock.sleep(50)
+        gang = await rig.gang()
+        assert gang is not None
+        assert gang.phase == "running"
+        gang = await rig.until_running(2)
+        assert gang.nodes == ("a", "s")
+        assert gang.restarts == ()
+        life = await until(rig, "b", NodePhase.QUARANTINED)
+        assert life.by == "alice"
+        assert rig.nodes["b"].running is None
+
+    played(story)
+
+
+def test_the_third_strike_replaces_the_node_and_lists_its_device() -> None:
+    async def story(rig: Rig) -> None:
+        hosts = await Hosts(rig).begin()
+        await stands(rig, "b", uuid="GPU-a", serial="S1")
+        await rig.begin("a", "b")
+        for strike in (1, 2, 3):
+            await rig.until_running(strike)
+            await blames(rig, "b", Action.RESET_GPU, version=strike)
+            if strike < 3:
+                await rig.until_running(strike + 1)
+                await until(rig, "b", NodePhase.PROBATION)
+        gone = await until(rig, "b", NodePhase.REPLACED)
+        assert hosts.actions("b") == ["reset_gpu", "validate", "validate", "reboot", "validate", "validate"]
+        assert gone.listed == ("id:GPU-a", "board:S1:10de:2330")
+        while not hosts.listed:
+            await rig.clock.sleep(1)
+        assert hosts.listed == ["GPU-a"]
+        await stands(rig, "fresh", uuid="GPU-other", serial="S1")
+        assert "b was given up" in (await until(rig, "fresh", NodePhase.LISTED)).reason.sentence
+        assert hosts.harm == []
+
+    async def main() -> None:
+        rig = Rig(cluster_policy=POOLED, judge=False)
+        rig.pool = lambda _: SimulatedCloud(POOLED.pool, clock=rig.clock)
+        await story(rig)
+        await rig.end()
+
+    run_virtual(main())
+
+
+def test_a_defect_in_the_care_of_one_node_does_not_end_the_care_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(life: NodeLife, *args: object, **more: object) -> Tended:
+        if life.node_id == "b":
+            raise IllegalMove("a defect")
+        return tend(life, *args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(tend_nodes, "tend", broken)
+
+    async def story(rig: Rig) -> None:
+        await Hosts(rig).begin()
+        await rig.begin("a", "b", "s", "t")
+        await rig.until_running(1)
+        await blames(rig, "b", Action.RESET_GPU, fault_id="one")
+        await rig.clock.sleep(5)
+        await blames(rig, "a", Action.RESET_GPU, fault_id="two", version=2)
+        await until(rig, "a", NodePhase.PROBATION)
+        assert rig.lives[0].planner.duties.failed() is None
 
     played(story)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from planner_story import JOB, Story
 
 from fault_contracts.agent import CheckpointReported
@@ -9,6 +11,9 @@ from fault_contracts.lone_agent import AgentActedAlone
 from fault_contracts.payload import Reason
 from fault_contracts.preemption import PreemptionNoticed
 from recovery_planner.domain.checkpoint_history import record
+from recovery_planner.domain.node_fit import NodeFit
+from recovery_planner.domain.node_fitness import NodeStandingSeen
+from recovery_planner.domain.preemption import NodeWithdrawn
 from recovery_planner.domain.step import DeadlineExpired, Step
 
 
@@ -66,3 +71,10 @@ class NoticeStory(Story):
     def tick(self) -> Step:
         """Time has passed."""
         return self.feed(DeadlineExpired())
+
+    def withdraw(self, node: str, *, within_s: float = 60.0) -> Step:
+        """Its operator wants a node that is held."""
+        self.fits[node] = NodeFit(held="draining: new cable", tended=True)
+        self.feed(NodeStandingSeen(node_id=node))
+        by = self.now + timedelta(seconds=within_s)
+        return self.feed(NodeWithdrawn(node_id=node, by=by, sentence="alice: new cable"))

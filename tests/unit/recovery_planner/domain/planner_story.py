@@ -32,6 +32,7 @@ from recovery_planner.domain.invariants import assert_holds
 from recovery_planner.domain.membership import AgentLost
 from recovery_planner.domain.node_fit import NodeFit
 from recovery_planner.domain.policy import Policy
+from recovery_planner.domain.shared_causes import Sighting
 from recovery_planner.domain.step import DeadlineExpired, Event, Step, new_gang, step
 
 P = TypeVar("P", bound=Payload)
@@ -57,6 +58,7 @@ class Story:
         self.state: Gang | None = None
         self.history = CheckpointHistory()
         self.fits: dict[str, NodeFit] = {}
+        self.sightings: list[Sighting] = []
         self.published: list[Payload] = []
         self.rules: list[str] = []
         self.instances: dict[str, int] = {}
@@ -80,7 +82,7 @@ class Story:
         if self.state is None:
             assert isinstance(event, AgentReported)
             self.state = new_gang(event, now=self.now)
-        known = {"history": self.history, "fits": self.fits}
+        known = {"history": self.history, "fits": self.fits, "sightings": self.sightings}
         result = step(self.state, event, now=self.now, policy=self.policy, cause_id="cause", **known)  # type: ignore[arg-type]
         assert_holds(result.gang)
         self.published += [effect.payload for effect in result.gang.pending]

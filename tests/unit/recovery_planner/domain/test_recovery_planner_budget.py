@@ -35,3 +35,14 @@ def test_no_restart_allowed() -> None:
 
 def test_a_smaller_budget_than_was_used_is_not_negative() -> None:
     assert budget_at(SPEC, (ago(3), ago(2), ago(1)), NOON).left == 0
+
+
+def test_the_clusters_ceiling_comes_before_the_jobs_own_word() -> None:
+    budget = budget_at(SPEC, (ago(1),), NOON, ceiling=1)
+    assert budget.left == 0
+    assert "1 of 1 restarts" in budget.sentence
+    assert "the cluster allows no more" in budget.sentence
+
+
+def test_a_ceiling_that_is_higher_changes_nothing() -> None:
+    assert budget_at(SPEC, (ago(1),), NOON, ceiling=10) == budget_at(SPEC, (ago(1),), NOON)

@@ -1,6 +1,8 @@
 """What is told of a node while it is decided on: one journal entry a move, and what comes next in words."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from node_ward import LADDER, NOON, Ward
@@ -8,6 +10,7 @@ from node_ward import LADDER, NOON, Ward
 from fault_contracts.node_actions import ActionOutcome, OrderNodeAction
 from fault_contracts.payload import Reason
 from fault_contracts.remediation import NodePhase
+from recovery_planner.domain import node_care
 from recovery_planner.domain.breaker import Breaker, Census
 from recovery_planner.domain.gang_machine import IllegalMove
 from recovery_planner.domain.node_care import ORDER_VALID_S, Around, Care, next_of
@@ -83,3 +86,14 @@ def test_an_order_that_waits_to_be_repeated_says_so() -> None:
     waiting = Operation(operation_id="", action="reset_gpu", tries=1, ordered_at=NOON)
     life = replace(new_life("n1", NOON), phase=NodePhase.REMEDIATING, operation=waiting)
     assert "again" in next_of(life)
+
+
+def test_the_page_names_every_rule_that_decides() -> None:
+    domain = Path(node_care.__file__).parent
+    names = ("node_story", "node_remedy", "node_replacement", "node_person", "node_tend", "breaker", "known_bad")
+    text = "".join((domain / f"{name}.py").read_text() for name in names)
+    rules = set(re.findall(r'(?:explain\(|rule_id=)"([a-z_]+\.[a-z_]+)"', text))
+    page = (domain.parents[4] / "docs" / "node-lifecycle.md").read_text()
+    missing = sorted(rule for rule in rules if f"`{rule}`" not in page and not rule.startswith("report."))
+    assert len(rules) > 40
+    assert missing == ["node.new"], "that of a record that was just begun is never told"

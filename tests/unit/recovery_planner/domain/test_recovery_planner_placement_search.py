@@ -53,6 +53,18 @@ def test_what_the_first_hole_takes_greedily_is_exchanged_when_both_win() -> None
     assert [(each.node_rank, each.node_id) for each in found] == [(0, "far"), (1, "near")]
 
 
+def test_a_lost_tensor_group_goes_into_one_domain_though_no_single_step_leads_there() -> None:
+    able = [
+        spare("x", 0, domain="d1"),
+        spare("y", 1, domain="d2"),
+        spare("z", 2, domain="d3"),
+        spare("w", 3, domain="d3"),
+    ]
+    found = Search(Seats(layout(tp="01"), {}), able).fill([0, 1])
+    assert sorted(each.node_id for each in found) == ["w", "z"]
+    assert all(each.cost.tensor == 0 for each in found)
+
+
 def test_a_spare_with_a_problem_is_taken_last() -> None:
     pair = layout(tp="01")
     seats = Seats(pair, {0: stand_of({"nvlink_domain": "d1"})})

@@ -10,6 +10,7 @@ from fault_contracts.policy import RecoveryPolicy
 from fault_contracts.recovery import ActionWithheld, JobEnded, JobOutcome, RecoveryPlanned
 from fault_contracts.recovery_level import RecoveryLevel
 from recovery_planner.domain.gang import Phase
+from recovery_planner.domain.policy import Policy
 from recovery_planner.domain.step import DeadlineExpired
 
 
@@ -121,3 +122,14 @@ def test_an_observing_job_retries_also_what_is_the_users() -> None:
     story.classify(Action.DONT_RETRY_NOTIFY_USER, attribution=Attribution.USER)
     assert story.gang.phase is Phase.STARTING
     assert [each.action for each in story.all(ActionWithheld)] == ["dont_retry_notify_user"]
+
+
+def test_a_hole_waits_no_longer_than_the_cluster_allows() -> None:
+    story = job({"capacity_wait_s": 3_600})
+    story.policy = Policy(capacity_wait_ceiling_s=60)
+    story.lose("b")
+    story.stop_all()
+    story.classify()
+    assert story.gang.phase is Phase.WAITING
+    assert story.gang.deadline_at is not None
+    assert (story.gang.deadline_at - story.now).total_seconds() == 60

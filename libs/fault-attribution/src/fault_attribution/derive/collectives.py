@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from fault_attribution.derive.in_order import in_order
 from fault_attribution.finding import Finding, Role
 
 WAITED = frozenset(
@@ -36,6 +37,9 @@ NOTICED = frozenset(
     }
 )  # fmt: skip
 """Kinds that a rank writes when another one is gone: it was there."""
+READS = WAITED | {
+    "collective_not_joined", "jax_task_unhealthy", "nccl_work_status", "collective_counts_differ", "nccl_coll_op",
+}  # fmt: skip
 RANKS_MAX = 100_000
 MISSING_MAX = 32
 """Findings of missing ranks; a longer list is a job that never came together, and no rank's fault."""
@@ -56,7 +60,7 @@ _GROUP = re.compile(r"\bPG (?:ID )?(\d+)(?: PG GUID (\d+))?")
 def collectives(findings: Sequence[Finding]) -> Iterator[Finding]:
     """Derive missing_rank, rank_behind, mismatched_collectives and all_ranks_waited."""
     # A stable order: what is derived must not depend on how streams interleave.
-    findings = sorted(findings, key=lambda each: each.place)
+    findings = in_order(findings)
     waited: dict[int, Finding] = {}
     for each in findings:
         rank = rank_of(each)

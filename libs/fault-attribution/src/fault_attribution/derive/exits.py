@@ -17,6 +17,7 @@ from fault_attribution.derive.following import following
 from fault_attribution.finding import Finding, Role
 
 _NAMES = {each.name: each.value for each in signal.Signals}
+READS = frozenset({"exit_status"})
 SHELL_SIGNAL_BASE = 128
 """A shell, a container runtime and Kubernetes report death by signal N as 128 + N (POSIX.1-2017, sh, 2.8.2)."""
 

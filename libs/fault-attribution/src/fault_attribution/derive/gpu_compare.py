@@ -14,6 +14,7 @@ from statistics import median
 from fault_attribution.derive.gpu_readings import told
 from fault_attribution.finding import Finding, Role
 
+READS = frozenset({"benchmark"})
 SLOWER_MIN = 0.02
 """Equal GPUs under an equal load differ by about one per cent; a collective waits for the slowest."""
 NODES_MAX = 4_096

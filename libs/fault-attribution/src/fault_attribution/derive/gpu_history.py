@@ -50,6 +50,8 @@ _REPEATABLE_KINDS = frozenset(
         "nvlink_uncorrectable", "nvlink_down", "pcie_aer", "gpu_diag_failed", "wrong_results", "cuda_device_lost",
     }
 )  # fmt: skip
+READS = EVIDENCE | _REPEATABLE_KINDS
+READS_PREFIXES = _REPEATABLE
 _STARTS = frozenset({"kernel_started", "driver_loaded", "fabric_manager_started"})
 _DATE = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)")
 

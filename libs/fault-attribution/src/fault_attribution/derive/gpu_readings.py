@@ -35,6 +35,7 @@ CLOCK_BITS: tuple[tuple[int, str, Role], ...] = (
 """nvml.h, nvmlClocksEventReason*. Idle (0x1), application clocks (0x2), sync boost (0x10) and display (0x100) are
 settings or rest."""
 THROTTLES = frozenset(kind for _, kind, _ in CLOCK_BITS)
+READS = THROTTLES | {"gpu_clock_mask", "gpu_counter", "gpu_reading", "gpu_pstate", "gpu_count_reading"}
 LASTS_S = 120.0
 """Offsets of an incident are good to about half a minute; what is seen two minutes apart was no moment's peak."""
 ECC_FEW_MIN = 10

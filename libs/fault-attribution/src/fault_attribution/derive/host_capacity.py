@@ -18,6 +18,12 @@ from dataclasses import replace
 from fault_attribution.derive.following import following
 from fault_attribution.finding import Finding, Role
 
+READS = frozenset(
+    {
+        "disk_reading", "disk_percent", "memory_percent", "memory_reading", "cpu_load",
+        "slurm_pending", "slurm_pending_gpus", "slurm_pending_memory",
+    }
+)  # fmt: skip
 DISK_FULL_PCT = 99.0
 """df rounds up, and ext4 keeps 5 % for root: from here writes of a user fail."""
 MEMORY_FULL_PCT = 97.0

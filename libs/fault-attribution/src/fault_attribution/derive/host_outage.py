@@ -27,6 +27,7 @@ _EXPLAINED = _ORDERED | {
 }  # fmt: skip
 _DEVICE_PREFIXES = ("xid_", "sxid_", "gpu_", "nvlink_", "pcie_aer", "pcie_link", "mce", "memory_ecc")
 """What a device or the kernel says of a device; only the machine's own log counts, not what was reported of it."""
+READS = LOST_KINDS | _ORDERED | {"kernel_started", "node_rebooted"}
 MANY_NODES = 2
 
 

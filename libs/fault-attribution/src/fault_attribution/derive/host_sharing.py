@@ -32,6 +32,7 @@ _KILLERS = frozenset({
     "host_memory_full", "keyboard_interrupt", "launcher_stops_siblings", "launcher_stops_peers", "container_stopping",
     "own_storage_limit", "node_low_on", "step_cancelled",
 })  # fmt: skip
+READS = frozenset({*_STORAGE, *_ABSENT, "exit_failed"})
 _SIGKILL, _SIGTERM = "9", "15"
 APART_S = 60.0
 """Offsets are approximate; only minutes are told apart."""

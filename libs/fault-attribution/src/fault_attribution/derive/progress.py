@@ -17,6 +17,7 @@ from itertools import pairwise
 from statistics import median
 
 from fault_attribution.derive.collectives import world_size
+from fault_attribution.derive.in_order import in_order
 from fault_attribution.evidence_line import Source
 from fault_attribution.finding import Finding, Role
 
@@ -47,7 +48,7 @@ _TROUBLE = (Role.CAUSE, Role.SYMPTOM, Role.VICTIM, Role.BENIGN)
 def progress(findings: Sequence[Finding]) -> Iterator[Finding]:
     """Derive all of the above."""
     # A stable order: what is derived must not depend on how streams interleave.
-    findings = sorted(findings, key=lambda each: each.place)
+    findings = in_order(findings)
     done = list(_steady([each for each in findings if each.kind in DONE]))
     failed = [each for each in findings if each.kind == "exit_failed" or each.kind in FATAL]
     finished = [each for each in findings if each.kind in ("training_finished", "ended_well")]

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from fault_attribution.derive.collectives import NOTICED, WAITED, rank_of
 from fault_attribution.derive.following import following
+from fault_attribution.derive.in_order import in_order
 from fault_attribution.finding import Finding, Role
 
 ACTIVITIES = {
@@ -33,6 +34,7 @@ ACTIVITIES = {
     "rank_skips": "rank_skipped",
     "step_done": "rank_trained_on",
 }
+READS = frozenset({"missing_rank", "rank_behind"})
 _SAID = {
     "rank_in_data": "was reading data",
     "rank_in_preprocessing": "was still preprocessing",
@@ -50,7 +52,7 @@ _FOLLOWS = frozenset({"nccl_watchdog_abort", "nccl_work_status", "nccl_system_er
 def rank_story(findings: Sequence[Finding]) -> Iterator[Finding]:
     """Derive what each missing or late rank was doing."""
     # A stable order: what is derived must not depend on how streams interleave.
-    findings = sorted(findings, key=lambda each: each.place)
+    findings = in_order(findings)
     absent = {each.rank: each for each in findings if each.kind in ("missing_rank", "rank_behind")}
     if not absent:
         return

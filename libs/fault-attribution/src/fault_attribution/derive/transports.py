@@ -12,8 +12,12 @@ import re
 from collections.abc import Iterator, Sequence
 
 from fault_attribution.derive.following import following
+from fault_attribution.derive.in_order import in_order
 from fault_attribution.finding import Finding
 
+READS = frozenset(
+    {"net_plugin", "net_plugin_missing", "net_used", "nccl_version", "ib_path_refused", "ib_retry_exceeded"}
+)
 _ADAPTER = re.compile(r"\b(?:on dev|hca) (mlx5_\d+|rdmap\w+|ib\d+|bnxt_re\d+|irdma\d+)")
 _PLUGIN_NAMES = ("plugin", "library", "external", "ofi", "provider")
 
@@ -21,7 +25,7 @@ _PLUGIN_NAMES = ("plugin", "library", "external", "ofi", "provider")
 def transports(findings: Sequence[Finding]) -> Iterator[Finding]:
     """Derive all of the above."""
     # A stable order: what is derived must not depend on how streams interleave.
-    findings = sorted(findings, key=lambda each: each.place)
+    findings = in_order(findings)
     yield from _differ(findings, ("net_plugin", "net_plugin_missing", "net_used"), "net_plugin_differs")
     yield from _differ(findings, ("nccl_version",), "nccl_version_differs")
     yield from _paths(findings)

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fault_attribution.derive.following import following
 from fault_attribution.finding import Finding
 
+READS = frozenset({"gpu_memory_at_oom", "gpu_memory_reading"})
 MOST = 0.5
 """Of the device's memory: who holds more than half of it is why it is full."""
 OTHERS_SHARE_MIN = 0.2

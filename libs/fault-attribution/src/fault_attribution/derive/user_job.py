@@ -23,6 +23,7 @@ STEP_MIN_S = 0.05
 """Shorter steps are dominated by the first batch and by the clock."""
 
 _NAN = ("nan_loss", "nan_gradient", "nan_stop")
+READS = frozenset({"data_share", "data_time", "visible_devices", *_NAN})
 _DEVICE = r"(?:-1|\d+(?:[:.]\d+)?|GPU-[0-9a-fA-F-]+|MIG-[\w./-]+)"
 _LIST = re.compile(rf"^(?:{_DEVICE}(?:,{_DEVICE})*|NoDevFiles|none|void|all)?$")
 _SEVERAL_MIG = re.compile(r"MIG-[^,]+,\s*MIG-")

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from fault_attribution.derive.collectives import NOTICED, WAITED, rank_of
 from fault_attribution.derive.following import following
+from fault_attribution.derive.in_order import in_order
 from fault_attribution.finding import Finding, Role
 
 FOLLOWS = frozenset(
@@ -24,6 +25,7 @@ FOLLOWS = frozenset(
 )  # fmt: skip
 """Symptoms that come with any failure of a peer as well."""
 LINK_TROUBLE = frozenset({"nic_link_down", "ib_port_error", "ib_port_down"})
+READS = NOTICED | WAITED | LINK_TROUBLE
 NODES_MIN = 3
 """Links of one machine fail by themselves; of three at once hardly ever (switch, subnet manager, fabric change)."""
 
@@ -31,7 +33,7 @@ NODES_MIN = 3
 def victims(findings: Sequence[Finding]) -> Iterator[Finding]:
     """Derive first_failing_rank, victims_only and many_nodes_lost_link."""
     # A stable order: what is derived must not depend on how streams interleave.
-    findings = sorted(findings, key=lambda each: each.place)
+    findings = in_order(findings)
     noticed = [each for each in findings if each.kind in NOTICED or each.kind in WAITED]
     yield from _links(findings)
     if not noticed:

@@ -17,6 +17,8 @@ LITERAL_CHARS_MAX = 32
 LITERALS_MAX = 96
 """Alternatives of one pattern; 32 characters of each tell them apart. A signature may list 50 wordings."""
 
+_PLAIN = re.compile(r"[^\\\[\]().^$|*+?{}\n\r\ufffd]+(?![*+?{])")
+"""Characters that mean themselves; a quantifier behind them would belong to the last one alone."""
 _QUANTIFIER = re.compile(r"(?:[*+?]|\{(\d+)(?:,\d*)?\})\??")
 _GROUP_START = re.compile(r"\(\?(?:P?<\w+>|([a-zA-Z-]*)([:)]))")
 _ESCAPE = re.compile(r"\\(?:x\{[0-9a-fA-F]+\}|x[0-9a-fA-F]{2}|[0-7]{1,3}|[pP](?:\{[^}]*\}|.)|.)", re.DOTALL)
@@ -42,10 +44,10 @@ class AnchoredTail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Item:
-    """One quantified piece of a branch: a character, a group, or something else.
+    """One quantified piece of a branch: a character or several plain ones, a group, or something else.
 
     Attributes:
-        char: what a plain character matches.
+        char: what plain characters match.
         inside: what a group requires.
         inner: the pieces of a group with one alternative: its text goes on with what is around it.
         least: fewest repetitions.
@@ -68,6 +70,8 @@ class _Unreadable(Exception):
 @lru_cache(maxsize=4_096)
 def in_re2_syntax(pattern: str) -> str:
     r"""Rewrite what Python's `re` spells differently: `{,n}` (to RE2 fixed text) and `\Z` (to RE2 an error)."""
+    if "{," not in pattern and "\\Z" not in pattern:
+        return pattern
     parts: list[str] = []
     at = 0
     while at < len(pattern):
@@ -163,6 +167,10 @@ class _Reader:
 
     def _item(self) -> _Item:
         start = self._at
+        plain = _PLAIN.match(self._pattern, start)
+        if plain is not None:  # most of a pattern; one piece for all of it
+            self._at = plain.end()
+            return _Item(start=start, end=self._at, char=plain.group())
         char: str | None = None
         inside: frozenset[str] | None = None
         inner: tuple[_Item, ...] = ()

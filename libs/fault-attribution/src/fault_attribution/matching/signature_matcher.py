@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from fault_attribution.evidence_line import EvidenceLine, Source
 from fault_attribution.finding import Finding
+from fault_attribution.matching.digit_blind import FOLDED, MEMO_LINE_BYTES_MAX, MEMO_LINES_MAX, is_digit_blind
 from fault_attribution.matching.error_look import FRAME, LITERALS, LOOKS, counts_nothing
 from fault_attribution.matching.hit import CompiledSignature, Hit, LineFacts, to_finding
 from fault_attribution.matching.pattern import (
@@ -42,6 +43,8 @@ class SignatureMatcher:
         self.passes = StreamPasses([each.signature.pattern for each in self._compiled], self._literals)
         self._prefilter = self.passes.all
         self._numbers = {each.signature.signature_id: each.number for each in self._compiled}
+        self._digit_blind = sum(1 << n for n, each in enumerate(used) if is_digit_blind(each.pattern))
+        self._memo: dict[tuple[bytes, int], tuple[Hit, ...]] = {}
         self._tried: dict[int, int] = {}
         self._tried_lines = 0
         self._masks = {source: self._mask_of(source) for source in Source}
@@ -87,16 +90,37 @@ class SignatureMatcher:
         bits &= self._masks[source]
         if not bits:
             return []
-        found: list[Hit] = []
+        blind = bits & self._digit_blind
+        if blind and len(line) <= MEMO_LINE_BYTES_MAX:
+            found = [*self._remembered(line, blind), *self._run(line, bits & ~blind)]
+            if blind != bits:
+                found.sort(key=lambda hit: hit.compiled.number)
+        else:
+            found = self._run(line, bits)
         beaten = 0
-        for number in self._prefilter.patterns(bits):
+        for hit in found:
+            beaten |= hit.compiled.beats
+        if beaten:
+            return [hit for hit in found if not beaten >> hit.compiled.number & 1]
+        return found
+
+    def _remembered(self, line: bytes, bits: int) -> tuple[Hit, ...]:
+        """Of patterns that take all digits alike: as for an earlier line that was the same but for its digits."""
+        key = (line.translate(FOLDED), bits)
+        known = self._memo.get(key)
+        if known is None:
+            if len(self._memo) >= MEMO_LINES_MAX:
+                self._memo = {}
+            known = self._memo[key] = tuple(self._run(line, bits))
+        return known
+
+    def _run(self, line: bytes, bits: int) -> list[Hit]:
+        found: list[Hit] = []
+        for number in self._prefilter.patterns(bits) if bits else ():
             compiled = self._compiled[number]
             spans = compiled.run(line, 0)
             if spans is not None:
                 found.append(Hit(compiled, spans))
-                beaten |= compiled.beats
-        if beaten:
-            return [hit for hit in found if not beaten >> hit.compiled.number & 1]
         return found
 
     def says(self, signature_id: str, line: EvidenceLine) -> Finding | None:

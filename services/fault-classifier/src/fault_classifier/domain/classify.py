@@ -27,7 +27,7 @@ from fault_classifier.domain.event import (
 )
 from fault_classifier.domain.evidence import NODES_MAX, Generation, JobEvidence
 from fault_classifier.domain.fact_policy import FactPolicy
-from fault_classifier.domain.facts import facts_of
+from fault_classifier.domain.facts import Facts, facts_of
 from fault_classifier.domain.intake import add, add_log_rows, add_surroundings, compact
 from fault_classifier.domain.novelty import is_news, kinds_of
 from fault_classifier.domain.verdict import Said, blamed_device, contradicts, write_verdict
@@ -149,14 +149,13 @@ def _judge(job: JobEvidence, generation: Generation, now: datetime, policy: Judg
     if not generation.exits and not facts.stands and not generation.overdue:
         return _same(_kept(job, generation, now), "waiting", "an incident without evidence: waiting until the deadline")
     known = complete(facts.findings)
-    facts = replace(facts, by_id={each.finding_id: each for each in known})
+    facts = Facts(by_id={each.finding_id: each for each in known}, stands=facts.stands, victims=facts.victims)
     judgement = judge(known, book)
     before = generation.verdict
     said = Said.of(judgement, facts, generation, job)
     provisional = not _is_final(generation, said, stands=facts.stands, now=now)
-    generation = replace(generation, judged=kinds_of(generation))
-    if not provisional:
-        generation = replace(generation, quiet_at=None)
+    quiet_at = generation.quiet_at if provisional else None
+    generation = replace(generation, judged=kinds_of(generation), quiet_at=quiet_at)
     if before is not None and not contradicts(before, said) and before.provisional == provisional:
         return _same(_kept(job, generation, now), "confirmed", f"verdict {before.cause} stands: {said.sentence}")
     if before is not None and not before.provisional and provisional:
@@ -166,7 +165,7 @@ def _judge(job: JobEvidence, generation: Generation, now: datetime, policy: Judg
     was_final = before is not None and not before.provisional
     if revises and was_final and generation.revisions >= REVISIONS_MAX:
         return _same(_kept(job, generation, now), "revised_enough", f"it was revised {REVISIONS_MAX} times; it stands")
-    revised = replace(generation, revisions=generation.revisions + revises)
+    revised = replace(generation, revisions=generation.revisions + 1) if revises else generation
     verdict = write_verdict(said, revised, job.job_id, supersedes=before, provisional=provisional, now=now)
     return Step(job=_kept(job, replace(revised, verdict=verdict), now), effects=(verdict,), reason=verdict.reasons[0])
 
@@ -199,13 +198,15 @@ def _expire(job: JobEvidence, now: datetime, policy: JudgePolicy, book: CauseBoo
         if due_at is None or now < due_at:
             continue
         overdue = generation.overdue or (generation.deadline_at is not None and now >= generation.deadline_at)
-        judged = _judge(job, replace(generation, overdue=overdue), now, policy, book)
+        late = generation if overdue == generation.overdue else replace(generation, overdue=overdue)
+        judged = _judge(job, late, now, policy, book)
         changed = judged.job.generation(generation.topology_version)
         # Nothing is waited for any more, whatever came of it.
         rested = (
             replace(changed, quiet_at=None) if changed.quiet_at is not None and now >= changed.quiet_at else changed
         )
-        job, reason = judged.job.having(rested), judged.reason
+        job = judged.job if rested is changed else judged.job.having(rested)
+        reason = judged.reason
         effects += judged.effects
     return Step(job=job, effects=tuple(effects), reason=reason)
 
@@ -244,7 +245,9 @@ def _waiting(generation: Generation, now: datetime, policy: JudgePolicy) -> Gene
 
 
 def _kept(job: JobEvidence, generation: Generation, now: datetime) -> JobEvidence:
-    grown = replace(job.having(generation), touched_at=now)
+    grown = job.having(generation, touched_at=now)
+    if len(grown.generations) <= WHOLE_GENERATIONS:
+        return grown
     old = tuple(compact(each) for each in grown.generations[:-WHOLE_GENERATIONS])
     return replace(grown, generations=(*old, *grown.generations[-WHOLE_GENERATIONS:]))
 

@@ -273,11 +273,12 @@ class JobEvidence:
         """All older ones, oldest first."""
         return tuple(each for each in self.generations if each.topology_version < topology_version)
 
-    def having(self, changed: Generation) -> JobEvidence:
+    def having(self, changed: Generation, *, touched_at: datetime | None = None) -> JobEvidence:
         """With one generation put in its place, and the oldest dropped when there are too many."""
-        others = [each for each in self.generations if each.topology_version != changed.topology_version]
-        ordered = sorted([*others, changed], key=lambda each: each.topology_version)
-        return replace(self, generations=tuple(ordered[-GENERATIONS_MAX:]))
+        older = [each for each in self.generations if each.topology_version < changed.topology_version]
+        newer = [each for each in self.generations if each.topology_version > changed.topology_version]
+        generations = (*older, changed, *newer)[-GENERATIONS_MAX:]
+        return replace(self, generations=generations, touched_at=touched_at or self.touched_at)
 
 
 def nodes_of(generation: Generation) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from fault_classifier.domain.live_facts import live_facts
 from fault_classifier.domain.log_row import LogRow
 from fault_classifier.domain.victim import victim_reason
 
+_ROLES = {str(each): each for each in Role}
 _SOURCES = {"stdout": Source.WORKER_STDOUT, "stderr": Source.WORKER_STDERR}
 
 
@@ -80,7 +81,7 @@ def log_fact(row: LogRow) -> Finding:
     return Finding(
         finding_id=row.evidence_id,
         kind=row.kind,
-        role=Role(row.role) if row.role in set(Role) else Role.CONTEXT,
+        role=_ROLES.get(row.role, Role.CONTEXT),
         source=_SOURCES.get(row.stream, Source.UNKNOWN),
         node=row.node_id,
         rank=row.rank,

@@ -85,5 +85,9 @@ def _fitted(rows: Iterable[LogRow]) -> tuple[LogRow, ...]:
 
 
 def _bounded(row: LogRow) -> LogRow:
+    names = list(row.captures)
+    long = any(len(value) > CAPTURE_CHARS_MAX for value in row.captures.values())
+    if len(row.text) <= TEXT_CHARS_MAX and len(names) <= CAPTURES_MAX and not long and names == sorted(names):
+        return row
     captures = {name: value[:CAPTURE_CHARS_MAX] for name, value in sorted(row.captures.items())[:CAPTURES_MAX]}
     return replace(row, text=row.text[:TEXT_CHARS_MAX], captures=captures)

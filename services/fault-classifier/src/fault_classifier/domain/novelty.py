@@ -15,10 +15,12 @@ _WEIGHTY = frozenset({"cause", "symptom"})
 
 
 def kinds_of(generation: Generation) -> tuple[str, ...]:
-    """The kinds of facts in a generation, as far as a verdict can turn on them."""
+    """The kinds of lines and surroundings in a generation, as far as a verdict can turn on them.
+
+    Deaths are looked at one by one (see `is_news`): one more victim is no other kind of fact.
+    """
     found: set[str] = {f"row {row.kind}" for row in generation.rows if row.role in _WEIGHTY}
     found |= {f"around {each.kind} {each.node_id}" for each in generation.surroundings}
-    found |= {"victim" for each in generation.exits if victim_reason(each) is not None}
     return tuple(sorted(found))[:KINDS_MAX]
 
 

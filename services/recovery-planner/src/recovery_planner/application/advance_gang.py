@@ -22,6 +22,7 @@ from recovery_planner.domain.gang_machine import IllegalMove
 from recovery_planner.domain.invariants import InvariantBroken, assert_holds
 from recovery_planner.domain.node_fit import NOTHING_KNOWN, Fits
 from recovery_planner.domain.policy import Policy
+from recovery_planner.domain.shared_causes import Sightings
 from recovery_planner.domain.step import DeadlineExpired, Event, new_gang, step
 from service_kit.errors import CompareAndSetLost, IllegalTransition, StaleLeader, TransientError
 from service_kit.logging import get_logger
@@ -87,6 +88,7 @@ class AdvanceGang:
         failpoints: Failpoints,
         watchers: Sequence[GangWatcher] = (),
         fits: Fits = NOTHING_KNOWN,
+        sightings: Sightings = (),
     ) -> None:
         self._store = store
         self._checkpoints = checkpoints
@@ -95,6 +97,7 @@ class AdvanceGang:
         self._policy = policy
         self._failpoints = failpoints
         self._fits = fits
+        self._sightings = sightings
         self.watchers: list[GangWatcher] = list(watchers)
         self._desks: dict[str, _Desk] = {}
 
@@ -122,6 +125,11 @@ class AdvanceGang:
         """The record as the leader knows it; None for a job that is over or unknown."""
         desk = self._desks.get(job_id)
         return desk.gang if desk else None
+
+    def is_idle(self, job_id: str) -> bool:
+        """Nobody works on this job now."""
+        desk = self._desks.get(job_id)
+        return desk is None or desk.task is None
 
     def owing(self) -> list[str]:
         """Jobs that nobody works on and that have unpublished effects, or a record that could not be reached."""
@@ -228,6 +236,7 @@ class AdvanceGang:
                 history=self._checkpoints.history_of(desk.job_id),
                 cause_id=request.cause_id,
                 fits=self._fits,
+                sightings=self._sightings,
             )
             assert_holds(result.gang)
         except (IllegalMove, InvariantBroken, AssertionError) as error:

@@ -9,6 +9,7 @@ from fault_contracts.faults import Attribution, FaultClassified
 from fault_contracts.hardware import NodeStandingChanged
 from fault_contracts.node_actions import NodeActionReported
 from fault_contracts.policy import PolicyMode
+from recovery_planner.application.cause_board import CauseBoard
 from recovery_planner.application.ports import GangStore
 from recovery_planner.application.tend_nodes import TendNodes
 from recovery_planner.domain.node_ladder import rung_of
@@ -17,10 +18,13 @@ from recovery_planner.domain.node_person import NodeVerb, PersonAsked
 from recovery_planner.domain.node_remedy import ActionEnded
 from recovery_planner.domain.node_story import BlameWithdrawn, NodeBlamed
 from recovery_planner.domain.node_tend import NodeLooked
+from recovery_planner.domain.shared_causes import Link
 from service_kit.errors import PermanentError, ServiceError
 from service_kit.ports import Delivery
 
 NAME_MAX = 256
+WITHIN_S_MAX = 604_800.0
+"""A week: longer is a mistaken unit."""
 
 
 class AskedWrongly(Exception):
@@ -30,9 +34,10 @@ class AskedWrongly(Exception):
 class HearOfNodes:
     """Handler of what concerns the life of a node; idempotent by the ids of the evidence."""
 
-    def __init__(self, *, tend: TendNodes, gangs: GangStore) -> None:
+    def __init__(self, *, tend: TendNodes, gangs: GangStore, board: CauseBoard | None = None) -> None:
         self._tend = tend
         self._gangs = gangs
+        self._board = board
 
     async def hear(self, delivery: Delivery) -> None:
         """One message.
@@ -60,7 +65,10 @@ class HearOfNodes:
         blame = blame_of(fault)
         if fault.supersedes:
             await self._withdraw(fault, blame, cause_id)
-        if blame is not None:
+        link = None if blame is None or self._board is None else self._board.shared_by(fault)
+        if link is not None:
+            await self._absolve(link, cause_id)
+        elif blame is not None:
             observed = await self._only_observes(fault.job_id)
             node_id = fault.culprit.node_id or ""
             await self._tend.handle(node_id, NodeBlamed(blame=blame, observed=observed), cause_id)
@@ -73,6 +81,14 @@ class HearOfNodes:
             if blame is None or fault.culprit.node_id != life.node_id:
                 sentence = f"a later verdict blames {fault.attribution}, {fault.cause}, and not this node"
                 event = BlameWithdrawn(evidence_id=old.evidence_id, sentence=sentence)
+                await self._tend.handle(life.node_id, event, cause_id)
+
+    async def _absolve(self, link: Link, cause_id: str) -> None:
+        """The cause is shared: who was blamed for it before that was known is not repaired for it either."""
+        for life in self._tend.ward.all():
+            old = life.blame
+            if old is not None and old.evidence_id in link.evidence_ids:
+                event = BlameWithdrawn(evidence_id=old.evidence_id, sentence=link.sentence)
                 await self._tend.handle(life.node_id, event, cause_id)
 
     async def _only_observes(self, job_id: str) -> bool:
@@ -111,7 +127,9 @@ class HearOfNodes:
             raise AskedWrongly("reason is missing: it is shown to whoever is refused because of it")
         if verb is not NodeVerb.RELEASE and not self._tend.is_known(node_id):
             raise AskedWrongly(f"no node {node_id!r} is known here; `phalanx nodes` lists them")
-        reasons = await self._tend.handle(node_id, PersonAsked(verb=verb, by=by, sentence=reason[:1_500]))
+        within_s = _seconds(asked.get("within_s", ""))
+        event = PersonAsked(verb=verb, by=by, sentence=reason[:1_500], within_s=within_s)
+        reasons = await self._tend.handle(node_id, event)
         life = self._tend.ward.get(node_id)
         last = next((each for each in reasons if each.rule_id.startswith("person.")), None)
         refused = last is not None and last.rule_id == "person.refused"
@@ -135,6 +153,15 @@ def blame_of(fault: FaultClassified) -> Blame | None:
         fault_id=fault.fault_id,
         also=tuple(fault.condition_ids[:32]),
     )
+
+
+def _seconds(text: str) -> float | None:
+    if not text:
+        return None
+    seconds = float(text)
+    if not 0 <= seconds <= WITHIN_S_MAX:
+        raise AskedWrongly(f"within_s is {text}; 0 to {WITHIN_S_MAX:g} is understood")
+    return seconds
 
 
 def _said(*, ok: bool, error: str = "", phase: str = "", sentence: str = "") -> bytes:

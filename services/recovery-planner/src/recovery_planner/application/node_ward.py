@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from fault_contracts.payload import Reason
 from recovery_planner.application.tending_ports import NodeLifeStore, StoredBreaker, StoredLife
 from recovery_planner.domain.breaker import Breaker, Census
 from recovery_planner.domain.known_bad import book_of
@@ -16,7 +16,7 @@ from recovery_planner.domain.node_tend import new_life
 from service_kit.errors import PermanentError
 from service_kit.logging import get_logger
 
-UNREADABLE = Reason(rule_id="record.unreadable", sentence="its record cannot be read; another planner wrote it")
+LOADED_AT_ONCE = 32
 
 log = get_logger(__name__)
 
@@ -40,8 +40,13 @@ class NodeWard:
         """
         self.forget()
         self._known.update(known)
-        for node_id in await self._store.node_ids():
-            await self.reload(node_id)
+        slots = asyncio.Semaphore(LOADED_AT_ONCE)
+
+        async def load_one(node_id: str) -> None:
+            async with slots:
+                await self.reload(node_id)
+
+        await asyncio.gather(*map(load_one, await self._store.node_ids()))
         await self.reload_breaker()
 
     async def reload(self, node_id: str) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fault_contracts.cluster_policy import ClusterPolicy
 from recovery_planner.application.advance_gang import AdvanceGang
 from recovery_planner.application.answer_admission import AnswerAdmission
 from recovery_planner.application.care_duties import CareDuties
+from recovery_planner.application.cause_board import CauseBoard
 from recovery_planner.application.expire_deadlines import ExpireDeadlines
 from recovery_planner.application.hear_of_nodes import HearOfNodes
+from recovery_planner.application.journal_figures import JournalFigures, NoJournalFigures
 from recovery_planner.application.lead import Lead
 from recovery_planner.application.node_standings import StandingBook
 from recovery_planner.application.node_ward import NodeWard
@@ -45,6 +47,7 @@ class World:
     pool: Callable[[Callable[[str], bool]], NodePool | None] | None = None
     """Makes the pool, with a way to ask whether a name is taken."""
     figures: NodeFigures = field(default_factory=NoFigures)
+    journal_figures: JournalFigures = field(default_factory=NoJournalFigures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +71,23 @@ def assemble(
     cluster_policy: ClusterPolicy | None = None,
 ) -> Planner:
     """Connect the use cases."""
+    jobs = (cluster_policy or ClusterPolicy()).jobs
+    policy = replace(policy, restarts_ceiling=jobs.restarts_max, capacity_wait_ceiling_s=jobs.capacity_wait_s)
     bus, clock, failpoints = world.bus, world.clock, world.failpoints
     source = f"/recovery-planner/{world.instance_id}"
     book = CheckpointBook(world.checkpoints)
     lead = Lead(bus=bus, clock=clock, instance_id=world.instance_id, source=source)
-    publisher = EffectPublisher(bus=bus, clock=clock, leader=lead, policy=policy, source=source, failpoints=failpoints)
+    publisher = EffectPublisher(
+        bus=bus,
+        clock=clock,
+        leader=lead,
+        policy=policy,
+        source=source,
+        failpoints=failpoints,
+        figures=world.journal_figures,
+    )
     standings = StandingBook(world.nodes, ok_demanded=fit_demanded)
+    board = CauseBoard(clock)
     advance = AdvanceGang(
         store=world.gangs,
         checkpoints=book,
@@ -82,12 +96,13 @@ def assemble(
         policy=policy,
         failpoints=failpoints,
         fits=standings.fits,
+        sightings=board.sightings,
     )
     watch = WatchAgents(advance=advance, bus=bus, clock=clock, patience=patience)
     deadlines, admission = ExpireDeadlines(advance=advance, clock=clock), AnswerAdmission(bus=bus, standings=standings)
-    nodes = WatchNodes(advance=advance, book=standings)
-    advance.watchers += [deadlines, watch, nodes, admission]
-    care = _care(world, cluster_policy or ClusterPolicy(), advance, nodes, standings, lead, source)
+    nodes = WatchNodes(advance=advance, book=standings, board=board)
+    advance.watchers += [deadlines, watch, nodes, admission, board]
+    care = _care(world, cluster_policy or ClusterPolicy(), advance, nodes, standings, board, lead, source)
     duties = RunDuties(
         bus=bus,
         clock=clock,
@@ -111,6 +126,7 @@ def _care(
     advance: AdvanceGang,
     where: WatchNodes,
     book: StandingBook,
+    board: CauseBoard,
     lead: Lead,
     source: str,
 ) -> CareDuties | None:
@@ -139,7 +155,7 @@ def _care(
     )
     return CareDuties(
         tend=tend,
-        hear=HearOfNodes(tend=tend, gangs=world.gangs),
+        hear=HearOfNodes(tend=tend, gangs=world.gangs, board=board),
         replace=ReplaceNodes(tend=tend, pool=pool, bus=bus, clock=clock),
         bus=bus,
         clock=clock,

@@ -8,6 +8,7 @@ from datetime import timedelta
 from fault_contracts.commands import Command, EndJob
 from fault_contracts.envelope import Envelope, seal
 from fault_contracts.payload import Payload
+from recovery_planner.application.journal_figures import CountOnce, JournalFigures, NoJournalFigures
 from recovery_planner.application.ports import Failpoints, LeaderView
 from recovery_planner.domain.gang import Effect, Gang
 from recovery_planner.domain.policy import Policy
@@ -26,7 +27,15 @@ class EffectPublisher:
     """Turns pending effects into messages whose ids derive from the record, so that publishing twice stores once."""
 
     def __init__(
-        self, *, bus: Bus, clock: Clock, leader: LeaderView, policy: Policy, source: str, failpoints: Failpoints
+        self,
+        *,
+        bus: Bus,
+        clock: Clock,
+        leader: LeaderView,
+        policy: Policy,
+        source: str,
+        failpoints: Failpoints,
+        figures: JournalFigures | None = None,
     ) -> None:
         self._bus = bus
         self._clock = clock
@@ -34,6 +43,7 @@ class EffectPublisher:
         self._policy = policy
         self._source = source
         self._failpoints = failpoints
+        self._count = CountOnce(figures or NoJournalFigures())
 
     async def publish(self, gang: Gang) -> None:
         """Publish every pending effect of the record, side by side; the bus keeps the order in which it gets them.
@@ -68,6 +78,8 @@ class EffectPublisher:
             log.error(
                 "effect_refused", job_id=gang.job_id, type=envelope.type, message_id=envelope.id, error=str(error)
             )
+        else:
+            self._count.published(gang, effect)
         self._failpoints.reach("after_publish_each")
 
     def _current(self, command: Command) -> Command:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from fault_contracts.cluster_policy import ClusterPolicy
 from fault_contracts.hardware import NodeStanding
 from fault_contracts.payload import Health, Reason
+from fault_contracts.remediation import NodePhase
 from recovery_planner.application.advance_gang import AdvanceGang
 from recovery_planner.application.node_standings import StandingBook
 from recovery_planner.application.node_ward import NodeWard
@@ -19,13 +20,15 @@ from recovery_planner.application.ports import Failpoints, NodeStandingStore
 from recovery_planner.application.publish_care import CarePublisher
 from recovery_planner.application.tending_ports import NodeFigures
 from recovery_planner.application.watch_nodes import WatchNodes
+from recovery_planner.domain.gang_machine import IllegalMove
 from recovery_planner.domain.known_bad import known_bad
 from recovery_planner.domain.node_care import Around
 from recovery_planner.domain.node_fitness import NodeStandingSeen
 from recovery_planner.domain.node_life import fit_of_life
 from recovery_planner.domain.node_tend import NodeEvent, NodeLooked, Tended, tend
 from recovery_planner.domain.occupancy import may_have_ranks
-from service_kit.errors import CompareAndSetLost, PermanentError, ServiceError, TransientError
+from recovery_planner.domain.preemption import NodeWithdrawn
+from service_kit.errors import CompareAndSetLost, IllegalTransition, PermanentError, ServiceError, TransientError
 from service_kit.logging import get_logger
 from service_kit.ports import Clock
 
@@ -139,6 +142,7 @@ class TendNodes:
             else:
                 raise TransientError(f"record of {node_id} was overtaken {LOSSES_MAX} times in a row")
         await self._tell_gangs(node_id)
+        await self._evict(node_id)
         return reasons
 
     async def standing_of(self, node_id: str) -> NodeStanding | None:
@@ -187,15 +191,20 @@ class TendNodes:
             told=node_id in self._told,
         )
         now = self._clock.now()
-        done = tend(
-            self.ward.begin(node_id, now),
-            event,
-            now=now,
-            policy=self.policy,
-            around=around,
-            breaker=self.ward.breaker,
-            cause_id=cause_id,
-        )
+        try:
+            done = tend(
+                self.ward.begin(node_id, now),
+                event,
+                now=now,
+                policy=self.policy,
+                around=around,
+                breaker=self.ward.breaker,
+                cause_id=cause_id,
+            )
+        except (IllegalMove, AssertionError) as error:
+            # A defect of ours. One node is not tended; the others are.
+            log.exception("care_failed", node_id=node_id, what=type(event).__name__)
+            raise IllegalTransition(f"{type(event).__name__} on node {node_id}: {error}") from error
         for reason in done.reasons:
             say = log.debug if reason.rule_id.startswith(QUIET_RULES) else log.info
             say(reason.rule_id, node_id=node_id, phase=str(done.life.phase), reason=reason.sentence)
@@ -209,6 +218,15 @@ class TendNodes:
             await self.ward.reload_breaker()
         except TransientError as error:
             log.warning("node_life_not_reloaded", node_id=node_id, error=str(error))
+
+    async def _evict(self, node_id: str) -> None:
+        """Jobs that still have ranks there are told until when; again and again, for they may have begun anew."""
+        life = self.ward.get(node_id)
+        if life is None or life.phase is not NodePhase.DRAINING or life.evict_by is None:
+            return
+        withdrawn = NodeWithdrawn(node_id=node_id, by=life.evict_by, sentence=life.reason.sentence[:1_000])
+        for job_id in self.occupied_by(node_id):
+            await self._advance.handle(job_id, withdrawn)
 
     async def _tell_gangs(self, node_id: str) -> None:
         """Every gang with an agent there learns what the node's life means for it."""

@@ -10,6 +10,7 @@ from fault_contracts.health import ConditionCleared, ConditionRaised, Tier
 from fault_contracts.node_actions import NodeActionReported
 from fault_contracts.payload import Payload
 from recovery_planner.application.advance_gang import AdvanceGang
+from recovery_planner.application.cause_board import CauseBoard
 from recovery_planner.application.node_standings import StandingBook
 from recovery_planner.domain.gang import Gang, Phase
 from recovery_planner.domain.node_faults import NodeFaultCleared, NodeFaultSeen
@@ -24,9 +25,10 @@ MESSAGES: tuple[type[Payload], ...] = (ConditionRaised, ConditionCleared, NodeSt
 class WatchNodes:
     """A GangWatcher that knows which jobs have an agent on a node; hands what happens there to them."""
 
-    def __init__(self, *, advance: AdvanceGang, book: StandingBook) -> None:
+    def __init__(self, *, advance: AdvanceGang, book: StandingBook, board: CauseBoard | None = None) -> None:
         self._advance = advance
         self._book = book
+        self._board = board
         self._members: dict[str, object] = {}
         self._nodes: dict[str, frozenset[str]] = {}
         self._jobs: defaultdict[str, set[str]] = defaultdict(set)
@@ -85,6 +87,8 @@ class WatchNodes:
         match payload:
             case ConditionRaised():
                 is_fault = payload.tier is Tier.FAILURE and is_of_node(payload)
+                if is_fault and self._board is not None:
+                    self._board.raised(payload, self.jobs_on(payload.node_id))
                 return NodeFaultSeen(condition=payload) if is_fault else None
             case ConditionCleared():
                 return NodeFaultCleared(

@@ -70,7 +70,7 @@ def accrue(books: Books, usage: Usage, now: datetime) -> Books:
         return replace(books, since=now, at=now)
     passed_s = (now - books.at).total_seconds()
     if passed_s <= 0 or usage.use is Use.OVER:
-        return books if passed_s <= 0 else replace(books, at=now)
+        return books
     gpu_s = passed_s * usage.ranks
     books = replace(books, at=now, spare_gpu_s=books.spare_gpu_s + passed_s * usage.spare_ranks)
     match usage.use:
@@ -78,7 +78,7 @@ def accrue(books: Books, usage: Usage, now: datetime) -> Books:
             return replace(books, waiting_s=books.waiting_s + passed_s, waiting_gpu_s=books.waiting_gpu_s + gpu_s)
         case Use.TRAINING:
             return replace(books, training_s=books.training_s + passed_s, training_gpu_s=books.training_gpu_s + gpu_s)
-        case Use.DOWN:
+        case _:
             return replace(books, down_s=books.down_s + passed_s, down_gpu_s=books.down_gpu_s + gpu_s)
 
 

@@ -19,6 +19,7 @@ from recovery_planner.domain.incident import Incident
 from recovery_planner.domain.member import Member
 from recovery_planner.domain.node_fit import NOTHING_KNOWN, Fits
 from recovery_planner.domain.policy import Policy
+from recovery_planner.domain.shared_causes import Sightings
 
 
 class Draft:
@@ -32,11 +33,23 @@ class Draft:
         durable: False while nothing but advisory progress changed, which is not worth a write.
         ignored: the event does not fit the record.
         fits: what is known of nodes beside the record, see `node_fit`.
+        sightings: faults of other nodes and jobs in the last minutes, see `shared_causes`.
     """
 
     __slots__ = (
-        "before", "cause_id", "durable", "fits", "gang", "history", "ignored", "now", "policy", "reasons", "staffed",
-    )  # fmt: skip
+        "before",
+        "cause_id",
+        "durable",
+        "fits",
+        "gang",
+        "history",
+        "ignored",
+        "now",
+        "policy",
+        "reasons",
+        "sightings",
+        "staffed",
+    )
 
     def __init__(
         self,
@@ -47,6 +60,7 @@ class Draft:
         history: CheckpointHistory,
         cause_id: str = "",
         fits: Fits = NOTHING_KNOWN,
+        sightings: Sightings = (),
     ) -> None:
         self.gang = gang
         self.before = gang
@@ -56,6 +70,7 @@ class Draft:
         self.history = history
         self.cause_id = cause_id
         self.fits = fits
+        self.sightings = sightings
         self.reasons: list[Reason] = []
         self.durable = False
         self.ignored = False

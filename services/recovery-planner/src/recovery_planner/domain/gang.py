@@ -144,7 +144,7 @@ class Gang:
     @property
     def nodes(self) -> tuple[str, ...]:
         """Nodes of the rank table, in node_rank order."""
-        return tuple(row.node_id for row in self.table.rows)
+        return tuple(self.table.node_ids)
 
     @property
     def alarm_at(self) -> datetime | None:
@@ -180,7 +180,7 @@ class Gang:
 
     def is_seated(self, node_id: str) -> bool:
         """Holds a row of the table."""
-        return any(row.node_id == node_id for row in self.table.rows)
+        return node_id in self.table.node_ids
 
     def is_present(self, node_id: str) -> bool:
         """A known agent that can be counted on."""
@@ -208,8 +208,8 @@ class Gang:
             case Phase.FORMING | Phase.RUNNING | Phase.DECIDING | Phase.WAITING | Phase.ENDED:
                 return ()
         # A condemned node's ranks, too, have to end before others take their place.
-        here = {member.node_id for member in self.members.values() if member.is_there}
-        return tuple(node for node in self.nodes if node not in done and node in here)
+        left = [node for node in self.table.node_ids if node not in done]
+        return tuple(node for node in left if (member := self.members.get(node)) is not None and member.is_there)
 
 
 def operation_id(job_id: str, incident_id: str, attempt: int, verb: str, topology_version: int) -> str:

@@ -12,7 +12,7 @@ from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.elastic import elastic_at_start
 from recovery_planner.domain.gang import Gang, GenerationStart
 from recovery_planner.domain.incident import Incident
-from recovery_planner.domain.member import Standing
+from recovery_planner.domain.member import Member, Standing
 from recovery_planner.domain.rank_assignment import as_assignments
 from recovery_planner.domain.step_back import next_trial
 from training_topology.packed_rows import pack_rows
@@ -58,24 +58,28 @@ def _remember_table(draft: Draft, replaced: tuple[int, ...] | None) -> None:
     """Every agent that is present hears the start, whether it has a place or not, and holds its table from then on.
 
     A node whose ranks are all new has to announce its blocks again; one survivor speaks for the script of its node.
+    Of 12,500 members few change here: writing all of them anew would cost a tenth of a second.
     """
     table = draft.gang.table
-    version = table.topology_version
     new = None if replaced is None else set(replaced)
     kept = set() if new is None else {row.node_id for row in table.rows if not set(table.ranks_of(row.node_id)) <= new}
-    members = {
-        node_id: replace(member, table_version=version, in_process=member.in_process and node_id in kept)
-        if member.standing is Standing.PRESENT
-        else member
-        for node_id, member in draft.gang.members.items()
-    }
-    draft.change(members=members)
+    changed: dict[str, Member] = {}
+    for node_id, member in draft.gang.members.items():
+        if member.standing is not Standing.PRESENT:
+            if member.table_version:
+                changed[node_id] = replace(member, table_version=0)  # it may not hear this start
+        elif not member.table_version or (member.in_process and node_id not in kept):
+            changed[node_id] = replace(
+                member,
+                table_version=member.table_version or table.topology_version,
+                in_process=member.in_process and node_id in kept,
+            )
+    draft.change(members={**draft.gang.members, **changed})
 
 
 def base_of(gang: Gang, table: RankTable) -> RankTable:
     """What the start is a change to: the current table, or nothing when a node of the new one may not hold it."""
-    version = gang.table.topology_version
-    if all(gang.members[row.node_id].table_version == version for row in table.rows):
+    if all(gang.members[row.node_id].table_version > 0 for row in table.rows):
         return gang.table
     return RankTable(topology_version=0)
 

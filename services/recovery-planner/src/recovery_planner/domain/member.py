@@ -39,8 +39,8 @@ class Member:
         reported_at: newest report that `phase` was taken from; an older one that comes late is ignored.
         master_port: reserved on the node for the store of the next generation.
         in_process: every rank of the node has announced a re-executable block.
-        table_version: the rank table that the agent holds, as far as we know; a start that is a change to another
-            table must carry all rows.
+        table_version: the first rank table of those that the agent was there for, up to the present one; 0: it has
+            missed one, and a start that gives it a place must carry all rows.
         checkpoint_found: what lay in the folder that it watches before the job began.
         held, doubt: why its node is not to be given ranks, or is taken last; empty: nothing is known against it.
         faults, faults_over: condition ids of its node's device faults, still open or over.

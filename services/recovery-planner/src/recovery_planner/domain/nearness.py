@@ -66,13 +66,14 @@ def in_blocks(members: Iterable[Member]) -> list[Member]:
     if not any(member.labels for member in waiting):
         return waiting
     firsts: dict[tuple[str, ...], int] = {}
-    paths = []
+    keys: dict[str, tuple[int, int, int, int]] = {}
     for member in waiting:
-        stand = stand_of(member.labels)
-        whole = (stand.rack, stand.switch, stand.nvlink_domain)
-        path = [whole[:depth] for depth in (1, 2, 3)]
-        for block in path:
-            firsts.setdefault(block, member.arrival)
-        paths.append((member, path))
-    paths.sort(key=lambda each: ([firsts[block] for block in each[1]], each[0].arrival))
-    return [member for member, _ in paths]
+        labels, came = member.labels, member.arrival
+        rack, switch, domain = labels.get(RACK, ""), labels.get(SWITCH, ""), labels.get(NVLINK_DOMAIN, "")
+        keys[member.node_id] = (
+            firsts.setdefault((rack,), came),
+            firsts.setdefault((rack, switch), came),
+            firsts.setdefault((rack, switch, domain), came),
+            came,
+        )
+    return sorted(waiting, key=lambda member: keys[member.node_id])

@@ -23,7 +23,7 @@ _NEXT = {
     NodePhase.OK: "",
     NodePhase.SUSPECT: "it is taken out of use when the breaker lets it, or the matter is dropped",
     NodePhase.QUARANTINED: "a person drains or releases it",
-    NodePhase.DRAINING: "it is emptied: its ranks go at their job's next stop",
+    NodePhase.DRAINING: "it is emptied",
     NodePhase.REMEDIATING: "the outcome is waited for",
     NodePhase.VALIDATING: "clean validations bring it back on probation; else the next rung is tried",
     NodePhase.PROBATION: "without a fault it is free when the probation ends; a fault costs the next rung",
@@ -233,8 +233,10 @@ def next_of(life: NodeLife) -> str:
         return f"a node is asked of the pool (request {wanted.requests})"
     if life.phase is NodePhase.REMEDIATING and life.operation is not None and not life.operation.operation_id:
         return "the order is given again"
-    if life.phase is NodePhase.DRAINING and not life.is_by_person:
-        return "it is emptied, then the ladder begins"
+    if life.phase is NodePhase.DRAINING:
+        then = "a person may have it" if life.is_by_person else "the ladder begins"
+        when = "at their job's next stop" if life.evict_by is None else f"by {life.evict_by:%Y-%m-%d %H:%M:%S} UTC"
+        return f"its ranks go {when}, then {then}"
     if life.phase is NodePhase.VALIDATING:
         return f"{life.rounds} clean validations so far; {_NEXT[life.phase]}"
     return _NEXT[life.phase]

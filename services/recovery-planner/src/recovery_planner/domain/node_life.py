@@ -83,6 +83,7 @@ class NodeLife:
         on_trial: it was taken by a breaker that was half open.
         evidence_ids: what was taken in.
         rounds: clean validations in a row.
+        evict_by: until when the jobs there are to be stopped by plan; None: they go on to their next stop.
         deadline_at: when it has to be looked at again.
         probation_until: end of the probation, also while it is suspect again.
         listed: identities of the devices that must not come back with another node, see `known_bad`.
@@ -109,6 +110,7 @@ class NodeLife:
     evidence_ids: tuple[str, ...] = ()
     operation: Operation | None = None
     rounds: int = 0
+    evict_by: datetime | None = None
     deadline_at: datetime | None = None
     probation_until: datetime | None = None
     listed: tuple[str, ...] = ()

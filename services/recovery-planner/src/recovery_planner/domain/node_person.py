@@ -28,6 +28,8 @@ class PersonAsked:
     verb: NodeVerb
     by: str
     sentence: str
+    within_s: float | None = None
+    """drain: the jobs there are stopped by plan within it; None: they go on to their next stop."""
 
 
 def person_asked(care: Care, event: PersonAsked) -> None:
@@ -56,7 +58,11 @@ def _hold(care: Care, event: PersonAsked, reason: Reason) -> None:
     if event.verb is NodeVerb.DRAIN and care.life.phase is NodePhase.QUARANTINED and care.around.occupied_by:
         care.move(NodeTrigger.DRAIN, reason, by=event.by)
     jobs = ", ".join(care.around.occupied_by[:4])
-    there = f"ranks of {jobs} go at the next stop" if jobs else "no ranks are there"
+    when = "at the next stop"
+    if event.verb is NodeVerb.DRAIN and event.within_s is not None:
+        care.change(evict_by=care.in_s(event.within_s))
+        when = f"after the next checkpoint, at the latest in {event.within_s:g} s"
+    there = f"ranks of {jobs} go {when}" if jobs else "no ranks are there"
     care.explain("person.held", f"{care.life.node_id} is {care.life.phase}; {there}")
 
 
@@ -83,6 +89,7 @@ def _release(care: Care, event: PersonAsked, reason: Reason) -> None:
         blame=None,
         operation=None,
         evidence_ids=evidence,
+        evict_by=None,
         rung=None,
         rungs_done=(),
         rounds=0,

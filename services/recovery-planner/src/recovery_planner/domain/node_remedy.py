@@ -41,7 +41,7 @@ def drained(care: Care) -> None:
         return
     if life.is_by_person:
         reason = care.explain("node.vacated", f"no ranks are on {life.node_id}; {life.by} may have it")
-        care.move(NodeTrigger.VACATED, reason, by=life.by)
+        care.move(NodeTrigger.VACATED, reason, by=life.by, evict_by=None)
         return
     rung, why = rung_to_begin(care)
     _climb(care, NodeTrigger.EMPTIED, rung, care.explain("ladder.begin", f"{life.node_id} is empty; {why}"))
@@ -135,7 +135,7 @@ def _climb(care: Care, trigger: NodeTrigger, rung: Rung | None, reason: Reason) 
             care.move(trigger, reason, operation=None)
         give_up(care, care.explain("ladder.ends", f"{reason.sentence}; no rung is left for {care.life.node_id}"))
         return
-    care.move(trigger, reason, operation=None, rung=rung)
+    care.move(trigger, reason, operation=None, rung=rung, evict_by=None)
     if rung is not Rung.REPLACE_NODE:
         return
     if not care.around.pool:

@@ -157,7 +157,8 @@ def _settle_once(care: Care) -> None:
             node_story.suspect(care)
         case NodePhase.QUARANTINED:
             if not life.is_by_person:
-                care.move(NodeTrigger.DRAIN, life.reason)
+                evict_s = care.ladder.evict_s
+                care.move(NodeTrigger.DRAIN, life.reason, evict_by=None if evict_s is None else care.in_s(evict_s))
         case NodePhase.DRAINING:
             node_remedy.drained(care)
         case NodePhase.REMEDIATING:

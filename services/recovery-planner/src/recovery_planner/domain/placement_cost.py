@@ -113,6 +113,10 @@ class Seats:
         self._tensor = _Groups(layout.tensor, "nvlink_domain")
         self._replicas = _Groups(layout.replicas, "failure_domain")
 
+    def tensor_mates(self, node_rank: int) -> set[int]:
+        """Nodes that share a tensor group with this one, itself included."""
+        return {mate for number in self._layout.tensor.of(node_rank) for mate in self._layout.tensor.groups[number]}
+
     def sit(self, node_rank: int, stand: Stand) -> None:
         """Give an empty place to a node."""
         self._tensor.change(node_rank, stand, 1)

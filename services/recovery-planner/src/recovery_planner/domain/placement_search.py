@@ -95,14 +95,39 @@ class Search:
         return sum(self._cost(hole, part).total for hole, (part, _) in self._taken.items())
 
     def _improve(self) -> None:
-        """Other parts for single holes, and exchanges of two, as long as the sum over all holes falls."""
+        """Groups into one domain, other parts for single holes, exchanges of two, as long as the sum over all falls."""
         for _ in range(ROUNDS_MAX):
             before = self._total()
             for hole in sorted(self._taken):
+                self._gather(hole)
                 self._move(hole)
                 self._exchange(hole)
             if self._costs > COSTS_MAX or self._total() > before - _GAIN_MIN:
                 return
+
+    def _gather(self, hole: int) -> None:
+        """Of a tensor group that lost several nodes, all into one NVLink domain: a single one would be alone there."""
+        mates = sorted(self._seats.tensor_mates(hole).intersection(self._taken) | {hole})
+        if len(mates) < 2 or hole != mates[0]:
+            return
+        domains = sorted({part.stand.nvlink_domain for part in self._free if part.stand.nvlink_domain})
+        for domain in domains:
+            if self._costs > COSTS_MAX:
+                return
+            total = self._total()
+            # Last taken, first given back, so that everybody finds the spare again that it had.
+            former = {mate: self._give_back(mate) for mate in reversed(mates)}
+            there = [part for part in self._free if part.stand.nvlink_domain == domain]
+            if sum(len(self._free[part]) for part in there) >= len(mates):
+                for mate in mates:
+                    left = [part for part in there if self._free[part]]
+                    self._take(mate, min(left, key=lambda part: (self._cost(mate, part).total, self._order(part))))
+                if self._total() < total - _GAIN_MIN:
+                    continue
+                for mate in reversed(mates):
+                    self._give_back(mate)
+            for mate in mates:
+                self._take(mate, former[mate])
 
     def _move(self, hole: int) -> None:
         for part in sorted(part for part, members in self._free.items() if members):

@@ -10,6 +10,7 @@ from fault_contracts.recovery_level import RecoveryLevel
 from recovery_planner.domain import phases
 from recovery_planner.domain.accounting import note_plan
 from recovery_planner.domain.budget import budget_at
+from recovery_planner.domain.cause_links import spare_the_node
 from recovery_planner.domain.checkpoint import ChosenCheckpoint
 from recovery_planner.domain.culprit import place_without_culprits
 from recovery_planner.domain.draft import Draft
@@ -46,6 +47,8 @@ REASONS_MAX = 32
 def form(draft: Draft) -> None:
     """Start the first generation as soon as enough agents are there."""
     gang = draft.gang
+    if len(gang.members) < gang.spec.nnodes:
+        return
     present = [m for m in gang.members.values() if m.standing is Standing.PRESENT and m.idle]
     table = first_table(
         present,
@@ -83,14 +86,14 @@ def form(draft: Draft) -> None:
 def plan(draft: Draft) -> None:
     """Decide what follows the stop. Called again whenever something changed while the gang waits for a node."""
     gang = draft.gang
-    verdict = _verdict_in_force(draft)
+    verdict = spare_the_node(draft, _verdict_in_force(draft))
     decided = reconsider(draft, verdict, answer_of(draft, verdict))
     if decided.outcome is not None:
         _give_up(draft, decided, decided.outcome, verdict)
         return
     if waits_out(draft, decided):
         return
-    budget = budget_at(gang.spec, gang.restarts, draft.now)
+    budget = budget_at(gang.spec, gang.restarts, draft.now, ceiling=draft.policy.restarts_ceiling)
     charge = 0 if draft.incident.by_notice else 1
     if budget.left < charge:
         reason = draft.explain("plan.budget", f"{budget.sentence}; the last fault: {draft.incident.trigger.sentence}")

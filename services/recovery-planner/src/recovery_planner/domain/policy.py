@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+MAY_BE_ZERO = ("in_process_attempts_max", "restarts_ceiling")
+"""What can be turned off."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
@@ -33,9 +36,16 @@ class Policy:
     0: none."""
     members_max: int = 100_000
     """Agents of one job, spares included; JobSpec allows as many nodes."""
+    restarts_ceiling: int | None = None
+    """Of the cluster: no job gets more restarts inside its window. None: its own word counts."""
+    capacity_wait_ceiling_s: float | None = None
+    """Of the cluster: no hole waits longer for a node. None: the job's own word counts."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            least_is_zero = field.name == "in_process_attempts_max"
-            if getattr(self, field.name) < 0 or (getattr(self, field.name) == 0 and not least_is_zero):
-                raise ValueError(f"{field.name} is {getattr(self, field.name)}; it must be above zero")
+            value = getattr(self, field.name)
+            if value is None:
+                continue  # a ceiling that nobody set
+            least_is_zero = field.name in MAY_BE_ZERO
+            if value < 0 or (value == 0 and not least_is_zero):
+                raise ValueError(f"{field.name} is {value}; it must be above zero")

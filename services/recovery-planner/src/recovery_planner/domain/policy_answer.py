@@ -88,10 +88,12 @@ def end_if_overdue(draft: Draft) -> bool:
 
 
 def capacity_wait_s(draft: Draft) -> float:
-    """How long a hole waits for a node: the job's word, else the planner's setting."""
+    """How long a hole waits for a node: the job's word, else the planner's setting; at most the cluster's ceiling."""
     policy = draft.gang.spec.policy
     own = None if policy is None else policy.capacity_wait_s
-    return draft.policy.capacity_wait_s if own is None else own
+    wait_s = draft.policy.capacity_wait_s if own is None else own
+    ceiling_s = draft.policy.capacity_wait_ceiling_s
+    return wait_s if ceiling_s is None else min(wait_s, ceiling_s)
 
 
 def start_deadline_s(draft: Draft) -> float:

@@ -1,14 +1,15 @@
-"""A node gives notice: one checkpoint of the whole gang first, then a stop by plan, then a gang without that node.
+"""A node gives notice, or is to be emptied: a checkpoint first, then a stop by plan, then a gang without that node.
 
 All ranks have to save after the same step, so one request is made in a generation, whoever gives notice after the first
 one: its step is the first one's. The gang is stopped as soon as that checkpoint is confirmed, or when the first of the
-nodes has to go. Being taken away is nobody's fault, so it is not charged to the restart budget.
+nodes has to go. Being taken away is nobody's fault, so it is not charged to the restart budget. A node that is emptied
+by its operator has time: no checkpoint is asked for, the next one that the job saves by itself is the moment to stop.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from fault_contracts.preemption import PreemptionNoticed, RequestCheckpoint
 from recovery_planner.domain.checkpoint_history import (
@@ -25,6 +26,37 @@ from recovery_planner.domain.gang_stop import Fate, fault
 from recovery_planner.domain.member import Standing
 from recovery_planner.domain.rank_set import count
 from recovery_planner.domain.worker_reports import speaker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeWithdrawn:
+    """A node is to be emptied by then; it is held already, so that nobody takes its place there again."""
+
+    node_id: str
+    by: datetime
+    sentence: str
+
+
+def node_withdrawn(draft: Draft, event: NodeWithdrawn) -> None:
+    """Stop after the next checkpoint, at the latest then."""
+    gang = draft.gang
+    if not gang.is_live or not gang.is_seated(event.node_id) or not gang.is_present(event.node_id):
+        draft.explain("report.stale", f"{event.node_id} is to be emptied; no ranks of this job are there")
+        return
+    known = gang.preemption
+    if known is not None and event.node_id in known.nodes:
+        draft.explain("report.repeated", f"{event.node_id} is to be emptied; that is known")
+        return
+    reason = draft.explain("drain.asked", f"{event.node_id} is to be emptied: {event.sentence}", draft.cause_id)
+    if known is not None:
+        nodes = known.nodes | {event.node_id}
+        draft.change(preemption=replace(known, nodes=nodes, deadline_at=min(known.deadline_at, event.by)))
+        return
+    newest = max((whole.confirmation.step for whole in whole_checkpoints(draft.history)), default=-1)
+    asked = Preemption(
+        nodes=frozenset({event.node_id}), at_step=newest + 1, deadline_at=max(event.by, draft.now), reason=reason
+    )
+    draft.change(preemption=asked)
 
 
 def preemption_noticed(draft: Draft, notice: PreemptionNoticed) -> None:
@@ -106,13 +138,16 @@ def _is_answer(confirmation: Confirmation, kind: KindHistory, gang: Gang) -> boo
 def has_left(draft: Draft) -> bool:
     """The stop was by notice, and whoever gave it is gone: there is no cause to find out, and nothing to wait for."""
     asked = draft.gang.preemption
-    return draft.incident.by_notice and asked is not None and not any(map(draft.gang.is_present, asked.nodes))
+    if not draft.incident.by_notice or asked is None:
+        return False
+    return not any(draft.gang.is_present(node) and not draft.gang.members[node].held for node in asked.nodes)
 
 
 def leave_out(draft: Draft) -> None:
     """Whoever gave notice gets no place any more, also when its agent has not left yet."""
     asked = draft.gang.preemption
     for node_id in sorted(asked.nodes) if asked is not None else ():
-        if draft.gang.is_present(node_id):
+        # One that is held is taken out of use below, and may come back.
+        if draft.gang.is_present(node_id) and not draft.gang.members[node_id].held:
             draft.change_member(replace(draft.gang.members[node_id], standing=Standing.LEFT))
             draft.explain("preemption.left_out", f"{node_id} gave notice and gets no place any more")

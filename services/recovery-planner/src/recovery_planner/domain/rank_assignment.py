@@ -47,8 +47,9 @@ def next_table(table: RankTable, members: Mapping[str, Member], moves: Mapping[i
     """The next version: survivors keep their node_rank, each move puts a node into a hole."""
     rows = []
     for row in table.rows:
-        node_id = moves.get(row.node_rank, row.node_id)
-        rows.append(row_for(row.node_rank, members[node_id], row.nproc))
+        member = members[moves.get(row.node_rank, row.node_id)]
+        same = member.node_id == row.node_id and member.address == row.address
+        rows.append(row if same else row_for(row.node_rank, member, row.nproc))
     return RankTable(topology_version=table.topology_version + 1, rows=tuple(rows))
 
 

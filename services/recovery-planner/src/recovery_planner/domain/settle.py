@@ -69,8 +69,10 @@ def _settle_once(draft: Draft) -> None:
 
 
 def _is_abandoned(draft: Draft) -> bool:
-    standings = {member.standing for member in draft.gang.members.values()}
-    return Standing.LEFT in standings and not standings & {Standing.PRESENT, Standing.CONDEMNED}
+    members = draft.gang.members.values()
+    if any(member.is_there for member in members):  # mostly the first one: this is asked after every event
+        return False
+    return any(member.standing is Standing.LEFT for member in members)
 
 
 def _finish(draft: Draft) -> bool:

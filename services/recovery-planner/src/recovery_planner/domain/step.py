@@ -32,8 +32,10 @@ from recovery_planner.domain.node_faults import NodeFaultCleared, NodeFaultSeen
 from recovery_planner.domain.node_fit import NOTHING_KNOWN, Fits
 from recovery_planner.domain.node_fitness import NodeStandingSeen, weigh
 from recovery_planner.domain.policy import Policy
+from recovery_planner.domain.preemption import NodeWithdrawn
 from recovery_planner.domain.rank_labels import RanksLabelled, ranks_labelled
 from recovery_planner.domain.settle import settle
+from recovery_planner.domain.shared_causes import Sightings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,7 @@ Event = (
     | FaultClassified
     | RanksLabelled
     | PreemptionNoticed
+    | NodeWithdrawn
     | AgentActedAlone
     | CheckpointReported
     | NodeFaultSeen
@@ -97,6 +100,7 @@ def step(
     history: CheckpointHistory,
     cause_id: str = "",
     fits: Fits = NOTHING_KNOWN,
+    sightings: Sightings = (),
 ) -> Step:
     """Decide. Idempotent: an event that was handled before changes nothing but may be explained again.
 
@@ -108,11 +112,12 @@ def step(
         history: confirmed checkpoints of the job, read only when a plan is made.
         cause_id: id of the message that brought the event.
         fits: standings of nodes, read when a member comes or its node's standing changed.
+        sightings: faults of other nodes and jobs, read when a verdict would cost a node.
 
     Raises:
         IllegalMove: a defect: a decision asked for a move that the table does not have. Nothing was changed.
     """
-    draft = Draft(gang, now=now, policy=policy, history=history, cause_id=cause_id, fits=fits)
+    draft = Draft(gang, now=now, policy=policy, history=history, cause_id=cause_id, fits=fits, sightings=sightings)
     _take(draft, event)
     if isinstance(event, AgentReported | AgentHeartbeat | WorkersStopped | NodeStandingSeen):
         weigh(draft, event.node_id)  # whoever comes, or comes back, is as good as its node
@@ -158,6 +163,8 @@ def _take(draft: Draft, event: Event) -> None:
             ranks_labelled(draft, event)
         case PreemptionNoticed():
             preemption.preemption_noticed(draft, event)
+        case NodeWithdrawn():
+            preemption.node_withdrawn(draft, event)
         case AgentActedAlone():
             worker_reports.acted_alone(draft, event)
         case NodeFaultSeen():

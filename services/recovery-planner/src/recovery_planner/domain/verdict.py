@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from fault_contracts.faults import Action, FaultClassified
 from fault_contracts.recovery import JobOutcome
+from recovery_planner.domain.cause_links import spare_the_node
 from recovery_planner.domain.culprit import blame_late
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.ending import end_job
@@ -106,7 +107,7 @@ def fault_classified(draft: Draft, message: FaultClassified) -> None:
     draft.explain("verdict.taken", f"{new.cause} ({new.attribution}) asks for {new.action}", new.fault_id)
     if gang.phase is not Phase.STARTING or new.provisional or observes(gang):
         return
-    blame_late(draft, new)
+    blame_late(draft, spare_the_node(draft, new) or new)
     if new.action is Action.DONT_RETRY_NOTIFY_USER and answer_of(draft, new).outcome is not None:
         if may_step_back(draft):
             sentence = f"{new.cause}: a late verdict; should the fault come again, an older checkpoint is tried first"

@@ -169,7 +169,7 @@ def step_reported(draft: Draft, report: StepReported) -> None:
         return
     draft.note_step(report.step)
     draft.advise(pace=paced(gang.pace, report))
-    row = next((row for row in gang.table.rows if row.node_id == report.node_id), None)
+    row = gang.table.row_of(NodeId(report.node_id))
     if row is None or not report.first:
         return
     draft.change(stepped=draft.gang.stepped | {report.node_id}, stepping=draft.gang.stepping | {int(row.node_rank)})
