@@ -68,12 +68,6 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str, said: st
     assert said in str(refused.value)
 
 
-@pytest.mark.parametrize("text", ["elastic: {nnodes_min: 2}"])
-def test_what_no_planner_acts_on_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(PolicyRefused, match="this version does not act on it"):
-        read(tmp_path, text + "\n")
-
-
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(PolicyRefused, match="cannot be read"):
         read_recovery_policy(tmp_path / "none.yaml")

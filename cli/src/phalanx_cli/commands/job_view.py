@@ -34,9 +34,10 @@ def job_view(gang: Gang, history: CheckpointHistory, *, step: int | None, now: d
         "phase": gang.phase.value,
         "topology_version": gang.table.topology_version,
         "born_at": gang.born_at.isoformat(),
-        "nnodes": gang.spec.nnodes,
+        "nnodes": gang.table.nnodes or gang.spec.nnodes,
+        "nnodes_asked": gang.spec.nnodes,
         "nproc_per_node": gang.spec.nproc_per_node,
-        "world_size": gang.spec.nnodes * gang.spec.nproc_per_node,
+        "world_size": gang.table.world_size or gang.spec.nnodes * gang.spec.nproc_per_node,
         "nodes": [_node(gang, row.node_id, row.node_rank) for row in gang.table.rows],
         "spares": [
             {"node_id": node_id, "standing": member.standing.value, "phase": member.phase.value}
@@ -88,7 +89,7 @@ def _node(gang: Gang, node_id: str, node_rank: int) -> dict[str, Any]:
 def _checkpoint(ref: CheckpointRef, gang: Gang) -> dict[str, Any]:
     view: dict[str, Any] = {"step": ref.step, "path": ref.path, "data_path": ref.data_path}
     if ref.paths or ref.data_paths:
-        ranks = range(gang.spec.nnodes * gang.spec.nproc_per_node)
+        ranks = range(gang.table.world_size)
         view["paths"] = {str(rank): path_of(ref, rank) for rank in ranks}
         view["data_paths"] = {str(rank): data_path_of(ref, rank) for rank in ranks if data_path_of(ref, rank)}
     return view

@@ -60,6 +60,8 @@ def explain(
 
     found = _read(file)
     wanted = action or usual_action(attribution)
+    # How large the gang may be plays no part in an answer.
+    found = found.model_copy(update={"elastic": None})
     spec = JobSpec(nnodes=1, nproc_per_node=1, restarts_max=max_restarts, window_s=restart_window, policy=found)
     typer.echo(f"{attribution}{', ' + cause if cause else ''}; the verdict recommends {wanted}")
     for sentence in played((attribution, cause, wanted), spec, times=times, every_s=every_s):

@@ -19,6 +19,8 @@ class Decisions:
     """Asks `escalation.answer` and `budget_at` as a plan does, and keeps what a gang's record would keep."""
 
     def __init__(self, policy: RecoveryPolicy, nodes: int) -> None:
+        # How large the gang may be plays no part in an answer.
+        policy = policy.model_copy(update={"elastic": None})
         self._spec = JobSpec(nnodes=nodes, nproc_per_node=8, policy=policy)
         self._past: tuple[PastRestart, ...] = ()
         self._restarts: tuple[datetime, ...] = ()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fault_contracts.checkpoints import CheckpointRef
 from fault_contracts.payload import At, Excerpt, FilePath, Name, Payload, Sentence
@@ -44,6 +44,19 @@ class JobSpec(Payload):
     """How long a rank of a re-executable script has to come to the barrier; then its process is ended."""
     policy: RecoveryPolicy | None = None
     """What the job wants done about its faults; None: as the fields above say."""
+
+    @model_validator(mode="after")
+    def _elastic_fits(self) -> Self:
+        elastic = None if self.policy is None else self.policy.elastic
+        if elastic is None:
+            return self
+        if elastic.nnodes_min > self.nnodes:
+            raise ValueError(f"elastic nnodes_min {elastic.nnodes_min} is above the job's {self.nnodes} nodes")
+        if any(allowed > self.nnodes for allowed in elastic.nnodes_allowed):
+            raise ValueError(f"elastic nnodes_allowed has a value above the job's {self.nnodes} nodes")
+        if not elastic.nnodes_allowed and self.nnodes % elastic.replica_nodes:
+            raise ValueError(f"{self.nnodes} nodes are no whole replicas of {elastic.replica_nodes} (replica_nodes)")
+        return self
 
 
 class AgentReported(Payload):

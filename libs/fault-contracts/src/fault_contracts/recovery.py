@@ -144,6 +144,11 @@ class RecoveryPlanned(JournalEntry):
     attempt: int = Field(ge=1)
     level: RecoveryLevel
     topology_version: int = Field(ge=1)
+    nnodes: int = Field(default=0, ge=0)
+    """Size of the gang from now on, and `nnodes_before` until now; they differ when it shrinks or grows. 0: untold."""
+    nnodes_before: int = Field(default=0, ge=0)
+    world_size: int = Field(default=0, ge=0)
+    world_size_before: int = Field(default=0, ge=0)
     fault_id: str = ""
     attribution: Attribution = Attribution.UNKNOWN
     cause: str = ""

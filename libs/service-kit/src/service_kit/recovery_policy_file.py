@@ -6,7 +6,6 @@ from pathlib import Path
 
 from fault_contracts.policy import RecoveryPolicy
 from service_kit.model_file import read_model
-from service_kit.yaml_fields import PolicyRefused
 
 ALIASES = {
     "job_max_retry_count": "restarts_max",
@@ -27,9 +26,6 @@ ALIASES = {
 """HyperPod's names (HyperPodPyTorchJob, spec.runPolicy and spec.elasticPolicy), after camel case was undone. Its
 windows tumble; here they slide."""
 
-NOT_ACTED_ON = ("elastic",)
-"""Fields of the contract that no planner reads yet: whoever writes them must not think that they help."""
-
 
 def read_recovery_policy(path: Path) -> RecoveryPolicy:
     """A file with the policy itself, or with it under `recovery:`, or HyperPod's `spec: runPolicy:`.
@@ -37,8 +33,4 @@ def read_recovery_policy(path: Path) -> RecoveryPolicy:
     Raises:
         PolicyRefused: with file, line and reason.
     """
-    policy = read_model(path, RecoveryPolicy, top=("spec", "runPolicy", "recovery"), aliases=ALIASES)
-    asked = [name for name in NOT_ACTED_ON if getattr(policy, name) != RecoveryPolicy.model_fields[name].get_default()]
-    if asked:
-        raise PolicyRefused(f"{path}: {', '.join(asked)}: this version does not act on it; leave it out")
-    return policy
+    return read_model(path, RecoveryPolicy, top=("spec", "runPolicy", "recovery"), aliases=ALIASES)

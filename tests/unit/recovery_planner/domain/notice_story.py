@@ -14,7 +14,7 @@ from recovery_planner.domain.checkpoint_history import record
 from recovery_planner.domain.node_fit import NodeFit
 from recovery_planner.domain.node_fitness import NodeStandingSeen
 from recovery_planner.domain.preemption import NodeWithdrawn
-from recovery_planner.domain.step import Step
+from recovery_planner.domain.step import DeadlineExpired, Step
 
 
 class NoticeStory(Story):
@@ -33,7 +33,8 @@ class NoticeStory(Story):
                 writers=writers,
                 saved_at=self.now,
             )
-            self.history = record(self.history, report)
+            world_size = self.gang.world_size_at(report.topology_version)
+            self.history = record(self.history, report, world_size=world_size)
             self.feed(report)
 
     def notice(self, node: str, *, at_step: int = 20, within_s: float = 30.0, version: int | None = None) -> Step:
@@ -66,6 +67,10 @@ class NoticeStory(Story):
                 acted_at=self.now,
             )
         )
+
+    def tick(self) -> Step:
+        """Time has passed."""
+        return self.feed(DeadlineExpired())
 
     def withdraw(self, node: str, *, within_s: float = 60.0) -> Step:
         """Its operator wants a node that is held."""

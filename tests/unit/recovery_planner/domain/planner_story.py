@@ -322,6 +322,7 @@ class Story:
                     path=f"/ckpt/{number}",
                     saved_at=self.now,
                 ),
+                world_size=self.gang.world_size_at(version or self.gang.table.topology_version),
             )
 
     def classify(

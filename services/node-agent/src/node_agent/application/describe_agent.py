@@ -74,7 +74,7 @@ class AgentDescriber:
             phase=life.phase,
             topology_version=life.topology_version,
             node_rank=None if row is None else row.node_rank,
-            nnodes=life.spec.nnodes,
+            nnodes=life.table.nnodes or life.spec.nnodes,
             nproc_per_node=life.spec.nproc_per_node,
             in_process=life.in_process,
             leaving=life.leaving.is_set(),

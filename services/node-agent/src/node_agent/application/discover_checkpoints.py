@@ -157,8 +157,9 @@ class CheckpointDiscovery:
 
     def newest(self, kind: str = "model") -> LocalStep | None:
         """The newest step of a kind that every required rank of this node confirmed."""
-        spec = self._life.spec
-        world_size = spec.nnodes * spec.nproc_per_node
+        spec, table = self._life.spec, self._life.table
+        # Before the first start the gang has the size that was asked for; an elastic one may have another later.
+        world_size = table.world_size if table.rows else spec.nnodes * spec.nproc_per_node
         return newest_counting(self.history, kind, local_ranks=self.local_ranks, world_size=world_size)
 
     @property

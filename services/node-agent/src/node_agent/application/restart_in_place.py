@@ -11,7 +11,7 @@ from node_agent.application.agent_life import AgentLife
 from node_agent.application.ports import BlockLine, WorkerHandle, WorkerProcesses, WorkerSpec
 from node_agent.domain.block_ranks import BlockPlace
 from node_agent.domain.worker_env import DATA_PATH_NAME, generation_names
-from training_topology.identity import LocalRank
+from training_topology.identity import LocalRank, NodeId
 from worker_link.block_messages import Go
 
 
@@ -28,10 +28,14 @@ class InPlaceRestart:
         if command.level is not RecoveryLevel.IN_PROCESS or command.ranks_replaced is None or not self._life.in_process:
             return {}
         replaced = set(command.ranks_replaced)
+        # By the numbers of the new table: in a gang of another size the same process may have another one.
+        own = self._life.table.ranks_of(NodeId(self._life.identity.node_id))
         return {
             handle.local_rank: handle
             for handle in self._life.handles
-            if self._life.blocks.place_of(handle.local_rank) is BlockPlace.AT_BARRIER and handle.rank not in replaced
+            if self._life.blocks.place_of(handle.local_rank) is BlockPlace.AT_BARRIER
+            and handle.local_rank < len(own)
+            and own[handle.local_rank] not in replaced
         }
 
     def let_in(self, handle: WorkerHandle, spec: WorkerSpec, command: StartWorkers) -> WorkerHandle | None:

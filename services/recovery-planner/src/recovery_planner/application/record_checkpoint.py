@@ -15,6 +15,8 @@ LOSSES_MAX = 16
 """Compare-and-sets lost in a row; two planners at most write one record."""
 
 _NONE = CheckpointHistory()
+_Told = tuple[CheckpointReported, int | None]
+"""With the world size of its generation."""
 
 log = get_logger(__name__)
 
@@ -26,8 +28,7 @@ class _Page:
     history: CheckpointHistory = _NONE
     revision: int | None = None
     loaded: bool = False
-    queue: list[CheckpointReported] = field(default_factory=list)
-    world_size: int | None = None
+    queue: list[_Told] = field(default_factory=list)
     added: int = 0
     written: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -56,14 +57,13 @@ class CheckpointBook:
 
         Args:
             report: what a rank confirmed.
-            world_size: of the job, where it is known.
+            world_size: of the generation that it speaks of, where that is known.
 
         Raises:
             TransientError: it could not be written; safe to repeat.
         """
         page = self._page(report.job_id)
-        page.queue.append(report)
-        page.world_size = world_size or page.world_size
+        page.queue.append((report, world_size))
         page.added += 1
         mine = page.added
         async with page.lock:
@@ -98,14 +98,14 @@ class CheckpointBook:
         page.history, page.revision = (stored.history, stored.revision) if stored else (_NONE, None)
         page.loaded = True
 
-    async def _write(self, job_id: str, page: _Page, batch: list[CheckpointReported]) -> None:
+    async def _write(self, job_id: str, page: _Page, batch: list[_Told]) -> None:
         for _ in range(LOSSES_MAX):
             await self._load(job_id, page)
             history = page.history
-            for report in batch:
-                reason = refusal(history, report, world_size=page.world_size)
+            for report, world_size in batch:
+                reason = refusal(history, report, world_size=world_size)
                 if reason is None:
-                    history = record(history, report)
+                    history = record(history, report, world_size=world_size)
                 else:
                     log.warning(reason.rule_id, job_id=job_id, node_id=report.node_id, reason=reason.sentence)
             if history is page.history:

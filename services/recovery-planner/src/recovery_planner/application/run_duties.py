@@ -146,10 +146,10 @@ class RunDuties:
         payload = delivery.envelope.data
         if isinstance(payload, CheckpointReported):
             gang = self._advance.gang_of(payload.job_id)
-            world_size = None if gang is None else gang.spec.nnodes * gang.spec.nproc_per_node
+            world_size = None if gang is None else gang.world_size_at(payload.topology_version)
             await self._checkpoints.record(payload, world_size=world_size)
             gang = self._advance.gang_of(payload.job_id)
-            if gang is not None and gang.preemption is not None:
+            if gang is not None and gang.awaits_checkpoint:
                 # Somebody waits for this checkpoint; at all other times the gang is not moved by one.
                 await self._advance.handle(payload.job_id, payload, delivery.envelope.id)
         elif isinstance(payload, RankLabelsReported):

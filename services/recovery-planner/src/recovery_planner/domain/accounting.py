@@ -81,7 +81,8 @@ def note_plan(draft: Draft, level: RecoveryLevel, table: RankTable, verdict: Ver
     """A plan was made: its level, and who takes whose place."""
     gang = draft.gang
     seated = {row.node_id for row in gang.table.rows}
-    held_by = {row.node_rank: row.node_id for row in gang.table.rows}
+    stays = {row.node_id for row in table.rows}
+    held_by = {row.node_rank: row.node_id for row in gang.table.rows if row.node_id not in stays}
     taken = [
         NodeTaken(
             node_rank=row.node_rank,

@@ -12,6 +12,7 @@ from fault_contracts.agent import CheckpointReported
 from fault_contracts.payload import Reason
 from recovery_planner.domain.checkpoint_paths import PathGroup, note_path, size_of
 from recovery_planner.domain.rank_set import RankSet, add, count, covers
+from recovery_planner.domain.required_ranks import least_writers, note_writer, required_of
 
 MODEL = "model"
 DATA = "data"
@@ -36,6 +37,7 @@ class Confirmation:
     Attributes:
         path: the one of `path_rank`, the lowest rank that told one.
         paths: of all ranks, as rules.
+        world_size: of its generation; None: not known.
     """
 
     step: int
@@ -45,14 +47,20 @@ class Confirmation:
     path_rank: int
     writers: int | None = None
     paths: tuple[PathGroup, ...] = ()
+    world_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindHistory:
-    """Confirmations of one kind in rising order of (step, topology_version), and every rank that ever confirmed one."""
+    """Confirmations of one kind in rising order of (step, topology_version), and every rank that ever confirmed one.
+
+    Attributes:
+        ranks_by_world: the same, by the world size of their generation.
+    """
 
     confirmations: tuple[Confirmation, ...] = ()
     ranks_ever: RankSet = ()
+    ranks_by_world: dict[int, RankSet] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +71,7 @@ class CheckpointHistory:
 
 
 def refusal(history: CheckpointHistory, report: CheckpointReported, *, world_size: int | None) -> Reason | None:
-    """Why a report cannot be right, or None. `world_size` None: the job is not known here."""
+    """Why a report cannot be right, or None. `world_size` is its generation's; None: that is not known here."""
     said = f"rank {report.rank} on {report.node_id} reported a checkpoint of kind {report.kind!r} at step {report.step}"
     if world_size is not None and report.rank >= world_size:
         return Reason(rule_id="checkpoint.unknown_rank", sentence=f"{said}, but the job has {world_size} ranks")
@@ -81,7 +89,9 @@ def refusal(history: CheckpointHistory, report: CheckpointReported, *, world_siz
     return None
 
 
-def record(history: CheckpointHistory, report: CheckpointReported) -> CheckpointHistory:
+def record(
+    history: CheckpointHistory, report: CheckpointReported, *, world_size: int | None = None
+) -> CheckpointHistory:
     """The history with one more confirmation. A repeat changes nothing; a kind too many is not kept."""
     kind = history.kinds.get(report.kind)
     if kind is None:
@@ -92,11 +102,14 @@ def record(history: CheckpointHistory, report: CheckpointReported) -> Checkpoint
     key = (report.step, report.topology_version)
     old = found.get(key)
     new = _first(report) if old is None else _one_more(old, report)
+    new = replace(new, world_size=world_size or new.world_size)
     ranks_ever = add(kind.ranks_ever, report.rank)
-    if new == old and ranks_ever == kind.ranks_ever:
+    by_world = note_writer(kind.ranks_by_world, world_size, report.rank)
+    if new == old and ranks_ever == kind.ranks_ever and by_world == kind.ranks_by_world:
         return history
     found[key] = new
-    grown = KindHistory(confirmations=tuple(found[key] for key in sorted(found)), ranks_ever=ranks_ever)
+    in_order = tuple(found[key] for key in sorted(found))
+    grown = KindHistory(confirmations=in_order, ranks_ever=ranks_ever, ranks_by_world=by_world)
     return _within_limits(CheckpointHistory(kinds={**history.kinds, report.kind: grown}), grown)
 
 
@@ -128,11 +141,23 @@ def _one_more(old: Confirmation, report: CheckpointReported) -> Confirmation:
     return new
 
 
-def is_complete(confirmation: Confirmation, ranks_ever: RankSet) -> bool:
-    """Every required rank confirmed: as many as the writers said, or else whoever ever confirmed one."""
+def is_complete(confirmation: Confirmation, kind: KindHistory) -> bool:
+    """Every rank that its own generation requires confirmed: as many as the writers said, or else who ever did."""
     if confirmation.writers is not None:
         return count(confirmation.ranks) >= confirmation.writers
-    return covers(confirmation.ranks, ranks_ever)
+    world_size, by_world = confirmation.world_size, kind.ranks_by_world
+    if not covers(confirmation.ranks, required_of(by_world, kind.ranks_ever, world_size)):
+        return False
+    least, is_certain = least_writers(by_world, world_size)
+    return count(confirmation.ranks) >= least or (not is_certain and _is_followed(confirmation, kind))
+
+
+def _is_followed(confirmation: Confirmation, kind: KindHistory) -> bool:
+    """Its generation has gone on to a later checkpoint."""
+    return any(
+        other.topology_version == confirmation.topology_version and other.step > confirmation.step
+        for other in kind.confirmations
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,13 +174,13 @@ def whole_checkpoints(history: CheckpointHistory) -> list[Whole]:
     data = history.kinds.get(DATA)
     loaders = {}
     if data is not None:
-        loaders = {(c.step, c.topology_version): c for c in data.confirmations if is_complete(c, data.ranks_ever)}
+        loaders = {(c.step, c.topology_version): c for c in data.confirmations if is_complete(c, data)}
     wholes = []
     for name, kind in sorted(history.kinds.items()):
         if name == DATA:
             continue
         for confirmation in kind.confirmations:
-            if not is_complete(confirmation, kind.ranks_ever):
+            if not is_complete(confirmation, kind):
                 continue
             part = loaders.get((confirmation.step, confirmation.topology_version)) if name == MODEL else None
             if name == MODEL and data is not None and part is None:

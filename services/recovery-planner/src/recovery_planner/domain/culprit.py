@@ -7,6 +7,7 @@ from dataclasses import replace
 from fault_contracts.faults import Action
 from fault_contracts.recovery_level import RecoveryLevel
 from recovery_planner.domain.draft import Draft
+from recovery_planner.domain.elastic import can_do_without
 from recovery_planner.domain.incident import Verdict
 from recovery_planner.domain.member import Standing
 from recovery_planner.domain.placement import Placement, place
@@ -59,8 +60,9 @@ def condemn(draft: Draft, node_id: str, cause: str, *, why: str = "") -> None:
     why = why or f"{cause} blames {node_id}"
     gang = draft.gang
     member = replace(gang.members[node_id], standing=Standing.CONDEMNED, blamed=cause)
-    without = place(replace(gang, members={**gang.members, node_id: member}))
-    if without.unfilled and not place(gang).unfilled:
+    reduced = replace(gang, members={**gang.members, node_id: member})
+    without = place(reduced)
+    if without.unfilled and not place(gang).unfilled and not can_do_without(reduced, without):
         draft.explain("placement.kept", f"{why}, but no spare can take its place; it is kept")
         return
     draft.change_member(member)

@@ -13,6 +13,7 @@ from fault_contracts.ids import derived_id
 from fault_contracts.payload import Payload, Reason
 from fault_contracts.recovery import JobOutcome
 from recovery_planner.domain.books import Books
+from recovery_planner.domain.elastic_state import ElasticState, nnodes_at
 from recovery_planner.domain.incident import Incident
 from recovery_planner.domain.load_trial import LoadTrial
 from recovery_planner.domain.member import Member, Standing
@@ -103,6 +104,7 @@ class Gang:
         refused: agents that do not fit this job, with the reason.
         checkpoint_found: what the first generation was started from, where it was not scratch.
         labels: of the ranks, packed, see `rank_labels`.
+        elastic: changes of size, made and to come, see `elastic`.
         preemption: who gave notice in this generation, and the checkpoint asked for.
     """
 
@@ -136,6 +138,7 @@ class Gang:
     labels: str = ""
     ending: Ending | None = None
     preemption: Preemption | None = None
+    elastic: ElasticState = field(default_factory=ElasticState)
     effect_seq: int = 0
     pending: tuple[Effect, ...] = ()
 
@@ -148,8 +151,20 @@ class Gang:
     def alarm_at(self) -> datetime | None:
         """When this record has to be looked at again, if nothing happens before."""
         notice_at = None if self.preemption is None or not self.is_live else self.preemption.deadline_at
-        alarms = (self.deadline_at, notice_at, self.fault_deadline_at)
+        shrink_at = self.elastic.shrink_at if self.phase is Phase.WAITING else None
+        regrow_at = self.elastic.look_at if self.phase is Phase.RUNNING else None
+        alarms = (self.deadline_at, notice_at, self.fault_deadline_at, shrink_at, regrow_at)
         return min((at for at in alarms if at is not None), default=None)
+
+    @property
+    def awaits_checkpoint(self) -> bool:
+        """Something is to follow the next checkpoint, so its confirmations have to be told."""
+        return self.preemption is not None or self.elastic.regrow is not None
+
+    def world_size_at(self, topology_version: int) -> int | None:
+        """How many ranks a generation has or had; None: it is not known any more."""
+        nnodes = nnodes_at(self.elastic, topology_version, first=self.spec.nnodes)
+        return None if nnodes is None else nnodes * self.spec.nproc_per_node
 
     @property
     def fault_deadline_at(self) -> datetime | None:

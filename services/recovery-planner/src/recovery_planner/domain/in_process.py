@@ -44,12 +44,15 @@ def replaced_ranks(gang: Gang, table: RankTable) -> tuple[int, ...] | None:
     if incident.stop_mode is not StopMode.IN_PROCESS or incident.asked is not RestartAsked.IN_PROCESS:
         return None
     standing = incident.at_barrier - set(incident.condemned)
-    replaced = [
-        int(rank)
-        for row in table.rows
-        for rank in table.ranks_of(row.node_id)
-        if rank not in standing or gang.table.row_of(row.node_id) != row
-    ]
+    replaced = []
+    for row in table.rows:
+        before = gang.table.row_of(row.node_id)
+        stays = before is not None and (before.address, before.nproc) == (row.address, row.nproc)
+        # In a gang of another size the same process may have another number.
+        held = gang.table.ranks_of(row.node_id)
+        for local_rank, rank in enumerate(table.ranks_of(row.node_id)):
+            if not stays or held[local_rank] not in standing:
+                replaced.append(int(rank))
     return None if len(replaced) == table.world_size else tuple(replaced)
 
 

@@ -15,8 +15,10 @@ class InvariantBroken(Exception):
 def violations(gang: Gang) -> Iterator[str]:
     """Everything that is wrong with the record, one sentence each."""
     with_table = gang.phase not in (Phase.FORMING, Phase.ENDED)
-    if with_table and gang.table.nnodes != gang.spec.nnodes:
-        yield f"{gang.phase} with {gang.table.nnodes} rows for {gang.spec.nnodes} nodes"
+    elastic = gang.spec.policy.elastic if gang.spec.policy is not None else None
+    least = gang.spec.nnodes if elastic is None else elastic.nnodes_min
+    if with_table and not least <= gang.table.nnodes <= gang.spec.nnodes:
+        yield f"{gang.phase} with {gang.table.nnodes} rows for {gang.spec.nnodes} nodes, at least {least}"
     if with_table and gang.table.topology_version < 1:
         yield f"{gang.phase} at topology_version {gang.table.topology_version}"
     if gang.phase in (Phase.STOPPING, Phase.DECIDING, Phase.WAITING):

@@ -9,6 +9,7 @@ from fault_contracts.payload import Reason
 from fault_contracts.recovery_level import RecoveryLevel
 from recovery_planner.domain.checkpoint import ChosenCheckpoint, note_start
 from recovery_planner.domain.draft import Draft
+from recovery_planner.domain.elastic import elastic_at_start
 from recovery_planner.domain.gang import Gang, GenerationStart
 from recovery_planner.domain.incident import Incident
 from recovery_planner.domain.member import Member, Standing
@@ -34,6 +35,9 @@ def launch(
     gang = draft.gang
     draft.change(
         table=table,
+        elastic=elastic_at_start(gang, table, draft.now),
+        # Of a gang of another size they say nothing; its ranks tell them anew.
+        labels=gang.labels if table.nnodes == gang.table.nnodes else "",
         preemption=None,
         stopped=frozenset(),
         started=frozenset(),

@@ -14,6 +14,7 @@ from recovery_planner.domain.cause_links import spare_the_node
 from recovery_planner.domain.checkpoint import ChosenCheckpoint
 from recovery_planner.domain.culprit import place_without_culprits
 from recovery_planner.domain.draft import Draft
+from recovery_planner.domain.elastic import table_after, wait_for_node
 from recovery_planner.domain.ending import end_job
 from recovery_planner.domain.escalation import Answer
 from recovery_planner.domain.gang import Phase
@@ -25,7 +26,6 @@ from recovery_planner.domain.launch import base_of, launch
 from recovery_planner.domain.member import Standing
 from recovery_planner.domain.node_fitness import hold_back_all
 from recovery_planner.domain.offenders import bar_offenders
-from recovery_planner.domain.placement import Placement
 from recovery_planner.domain.policy_answer import (
     answer_of,
     capacity_wait_s,
@@ -34,7 +34,7 @@ from recovery_planner.domain.policy_answer import (
     waits_out,
 )
 from recovery_planner.domain.preemption import leave_out
-from recovery_planner.domain.rank_assignment import as_assignments, first_table, next_table
+from recovery_planner.domain.rank_assignment import as_assignments, first_table
 from recovery_planner.domain.step_back import checkpoint_for, reconsider
 from recovery_planner.domain.verdict import verdict_to_act_on
 from recovery_planner.domain.withheld import observes, withhold
@@ -103,16 +103,19 @@ def plan(draft: Draft) -> None:
     hold_back_all(draft)
     bar_offenders(draft, verdict)
     placement = place_without_culprits(draft, verdict)
-    if placement.unfilled:
+    table = table_after(draft, placement)
+    if table is None:
         if gang.phase is Phase.DECIDING:
             draft.reasons += placement.reasons
             draft.move(Trigger.NO_CAPACITY, deadline_in_s=capacity_wait_s(draft))
+            wait_for_node(draft, at_most_s=capacity_wait_s(draft))
             tell_no_node(draft, placement)
         return
     draft.change(restarts=(*budget.restarts, *[draft.now] * charge), restart_count=gang.restart_count + 1)
     for rule_id, sentence in decided.notes:
         draft.explain(rule_id, sentence)
-    _restart(draft, placement, verdict, least=decided.level, restarts_left=budget.left - charge)
+    draft.reasons += placement.reasons
+    _restart(draft, table, verdict, least=decided.level, restarts_left=budget.left - charge)
 
 
 def _verdict_in_force(draft: Draft) -> Verdict | None:
@@ -143,13 +146,11 @@ def _give_up(draft: Draft, decided: Answer, outcome: JobOutcome, verdict: Verdic
 
 
 def _restart(
-    draft: Draft, placement: Placement, verdict: Verdict | None, *, least: RecoveryLevel, restarts_left: int
+    draft: Draft, table: RankTable, verdict: Verdict | None, *, least: RecoveryLevel, restarts_left: int
 ) -> None:
     gang = draft.gang
     incident = draft.incident
-    table = next_table(gang.table, gang.members, placement.moves)
     moves = changed_rows(gang.table, table)
-    draft.reasons += placement.reasons
     chosen = checkpoint_for(draft, verdict)
     if verdict is None and not incident.by_notice:
         draft.explain("plan.no_verdict", "no verdict came in time; the cause is unknown and the gang is started again")
@@ -164,6 +165,8 @@ def _restart(
     launch(draft, table, base=base_of(gang, table), chosen=chosen, level=level, replaced=replaced)
     moved = {rank for row in moves for rank in table.ranks_of(row.node_id)}
     gone = {*incident.dead_ranks, *incident.condemned, *moved} if replaced is None else set(replaced)
+    if replaced is None and table.nnodes != gang.table.nnodes:
+        gone = set(range(table.world_size))  # dealt out anew: what died had another number
     why: list[Reason] = [*(verdict.reasons[:1] if verdict else ()), *draft.reasons]
     draft.emit(
         RecoveryPlanned(
@@ -172,6 +175,10 @@ def _restart(
             attempt=incident.attempt,
             level=level,
             topology_version=table.topology_version,
+            nnodes=table.nnodes,
+            nnodes_before=gang.table.nnodes,
+            world_size=table.world_size,
+            world_size_before=gang.table.world_size,
             fault_id=verdict.fault_id if verdict else "",
             attribution=verdict.attribution if verdict else Attribution.UNKNOWN,
             cause=verdict.cause if verdict else "",

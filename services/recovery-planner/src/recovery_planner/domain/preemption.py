@@ -102,7 +102,7 @@ def stop_for_preemption(draft: Draft) -> None:
     asked = gang.preemption
     if asked is None or gang.phase not in (Phase.STARTING, Phase.RUNNING):
         return
-    step = saved_step(draft.history, gang, asked)
+    step = saved_step(draft.history, gang, at_step=asked.at_step)
     if step is not None:
         rule, end = "preemption.saved", f"the checkpoint of step {step} is saved"
     elif draft.now >= asked.deadline_at:
@@ -115,13 +115,13 @@ def stop_for_preemption(draft: Draft) -> None:
     draft.change_incident(by_notice=is_new)
 
 
-def saved_step(history: CheckpointHistory, gang: Gang, asked: Preemption) -> int | None:
-    """The checkpoint that answers the request, when every rank that has to confirm it did; None: not yet."""
+def saved_step(history: CheckpointHistory, gang: Gang, *, at_step: int) -> int | None:
+    """The first checkpoint of this generation from a step on that every required rank confirmed; None: not yet."""
     found = [
         whole.confirmation.step
         for whole in whole_checkpoints(history)
         if whole.confirmation.topology_version == gang.table.topology_version
-        and whole.confirmation.step >= asked.at_step
+        and whole.confirmation.step >= at_step
         and _is_answer(whole.confirmation, history.kinds[whole.kind], gang)
         and (whole.data is None or _is_answer(whole.data, history.kinds[DATA], gang))
     ]
@@ -132,7 +132,7 @@ def _is_answer(confirmation: Confirmation, kind: KindHistory, gang: Gang) -> boo
     """Who has to confirm is known from earlier checkpoints. With the first of all, it is every rank or the deadline."""
     if confirmation.writers is None and len(kind.confirmations) == 1:
         return count(confirmation.ranks) >= gang.table.world_size
-    return is_complete(confirmation, kind.ranks_ever)
+    return is_complete(confirmation, kind)
 
 
 def has_left(draft: Draft) -> bool:

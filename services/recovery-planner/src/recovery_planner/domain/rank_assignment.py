@@ -53,6 +53,12 @@ def next_table(table: RankTable, members: Mapping[str, Member], moves: Mapping[i
     return RankTable(topology_version=table.topology_version + 1, rows=tuple(rows))
 
 
+def seated_table(table: RankTable, members: Mapping[str, Member], seats: Iterable[str], *, nproc: int) -> RankTable:
+    """The next version with another number of rows: these nodes, in this order."""
+    rows = tuple(row_for(node_rank, members[node_id], nproc) for node_rank, node_id in enumerate(seats))
+    return RankTable(topology_version=table.topology_version + 1, rows=rows)
+
+
 def as_assignments(rows: Iterable[NodeRow]) -> tuple[NodeAssignment, ...]:
     """Rows as they travel in commands."""
     return tuple(

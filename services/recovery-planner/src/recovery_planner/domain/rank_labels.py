@@ -74,8 +74,9 @@ def _keep(draft: Draft, table: RankLabelTable) -> None:
 
 
 def _problem(draft: Draft, report: RankLabelsReported, table: RankLabelTable, names: set[str]) -> str:
-    spec, version = draft.gang.spec, draft.gang.table.topology_version
-    world_size = spec.nnodes * spec.nproc_per_node
+    version, world_size = draft.gang.table.topology_version, draft.gang.table.world_size
+    if report.topology_version < version and draft.gang.world_size_at(report.topology_version) != world_size:
+        return f"about version {report.topology_version}, which had another size"
     if report.rank >= world_size:
         return f"the job has {world_size} ranks"
     if report.topology_version < version and report.rank in table:

@@ -13,6 +13,7 @@ from recovery_planner.domain.member import Standing
 from recovery_planner.domain.plan import form, plan
 from recovery_planner.domain.policy_answer import capacity_wait_s, end_if_overdue, start_deadline_s
 from recovery_planner.domain.preemption import has_left, stop_for_preemption
+from recovery_planner.domain.regrow import is_planned, regrow
 
 MOVES_MAX = 8
 """Moves that can follow from one event: fault, stopped, planned, resumed, ended, with room. More would be a loop."""
@@ -53,11 +54,13 @@ def _settle_once(draft: Draft) -> None:
         case Phase.RUNNING:
             if not _finish(draft):
                 stop_for_preemption(draft)
+                regrow(draft)
         case Phase.STOPPING:
             _stopping(draft)
         case Phase.DECIDING:
             verdict = draft.incident.verdict
-            if is_due(draft) or has_left(draft) or (verdict is not None and not verdict.provisional):
+            nothing_to_judge = has_left(draft) or is_planned(draft)
+            if is_due(draft) or nothing_to_judge or (verdict is not None and not verdict.provisional):
                 plan(draft)
         case Phase.WAITING:
             _waiting(draft)
