@@ -143,13 +143,13 @@ bench-health: setup ## a host role's memory and CPU with 8 fake GPUs; signals a 
 	@$(BIN)/python tools/bench_host.py --out .bench/host.json
 	@$(BIN)/python tools/bench_ingest.py
 
-.PHONY: bench-planner
-bench-planner: setup ## decision from fault to published start, rank map of 100,000 ranks, size of the record; ARGS="--help"
-	@$(BIN)/python tools/bench_planner.py $(ARGS)
-
 .PHONY: bench-classifier
 bench-classifier: setup ## evidence events a second that one core judges, and the time to the first verdict; ARGS="--help"
 	@$(BIN)/python tools/bench_classifier.py $(ARGS)
+
+.PHONY: bench-planner
+bench-planner: setup ## what a recovery waits for the planner at 16 and 12,500 nodes, and the stop of 4,096 agents; ARGS="--help"
+	@$(BIN)/python tools/bench_planner.py $(ARGS)
 
 .PHONY: bench-attribution
 bench-attribution: setup ## how often the verdict is right on labelled incidents, and its speed; ARGS="--misses --incidents DIR", --help

@@ -35,7 +35,7 @@ from service_kit.testing.memory_bus import MemoryBus
 from service_kit.testing.memory_key_value import MemoryKeyValue
 
 LIMIT_S = 300.0
-PATIENT = Patience(heartbeat_missing_s=3_600, heartbeat_lost_s=7_200, agent_absent_grace_s=3_600, ping_every_s=600)
+PATIENT = Patience(heartbeat_missing_s=3_600, heartbeat_lost_s=7_200, agent_absent_grace_s=3_600, recheck_s=600)
 """The fleet sends no heartbeats and answers no pings: who is there is not what is measured."""
 POLICY = Policy(verdict_deadline_s=600.0, stop_margin_s=600.0, start_deadline_s=3_600.0)
 """The verdict comes when the bench says so."""
@@ -43,7 +43,7 @@ SPARES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Stage:
     """The two connections: the planner's and the fleet's, and the planner's buckets."""
 
     planner_bus: Bus
@@ -85,11 +85,11 @@ class Decisions:
 
 
 @asynccontextmanager
-async def memory_world() -> AsyncIterator[Surroundings]:
+async def memory_stage() -> AsyncIterator[Stage]:
     """Everything in this process."""
     broker = MemoryBroker(SystemClock())
     buckets = {bucket: MemoryKeyValue() for bucket in Bucket}
-    yield Surroundings(
+    yield Stage(
         planner_bus=MemoryBus(broker, name="planner"),
         fleet_bus=MemoryBus(broker, name="fleet"),
         buckets=buckets.__getitem__,
@@ -98,7 +98,7 @@ async def memory_world() -> AsyncIterator[Surroundings]:
 
 
 @asynccontextmanager
-async def nats_world(folder: Path, sync: SyncInterval) -> AsyncIterator[Surroundings]:
+async def nats_stage(folder: Path, sync: SyncInterval) -> AsyncIterator[Stage]:
     """A nats-server of our own; the fleet and the planner share this process and its core."""
     server = NatsServer(data_dir=folder / "nats", sync_interval=sync)
     server.start()
@@ -106,7 +106,7 @@ async def nats_world(folder: Path, sync: SyncInterval) -> AsyncIterator[Surround
     one, two = await connect(settings, name="planner"), await connect(settings, name="fleet")
     try:
         await ensure_streams(one, settings)
-        yield Surroundings(
+        yield Stage(
             planner_bus=JetStreamBus(one, cluster="bench"),
             fleet_bus=JetStreamBus(two, cluster="bench"),
             buckets=lambda bucket: JetStreamKeyValue(one, bucket, cluster="bench"),
@@ -117,7 +117,7 @@ async def nats_world(folder: Path, sync: SyncInterval) -> AsyncIterator[Surround
         server.stop()
 
 
-async def measure(world: Surroundings, *, bus: str, nnodes: int, rounds: int) -> Decisions:
+async def measure(world: Stage, *, bus: str, nnodes: int, rounds: int) -> Decisions:
     """Form a gang, then break and mend it: in each round a node is blamed and a spare takes its place."""
     clock = SystemClock()
     planner = assemble(
@@ -141,7 +141,7 @@ async def measure(world: Surroundings, *, bus: str, nnodes: int, rounds: int) ->
         await asyncio.wait_for(leading.wait(), LIMIT_S)
         await fleet.listen()
         await fleet.join()
-        start = await _start(fleet)
+        _, start = await _start(fleet)
         await fleet.started(start, fleet.seats)
         await _until(planner, lambda gang: gang.phase is Phase.RUNNING)
         await _label_ranks(planner, fleet)
@@ -162,22 +162,17 @@ async def _round(planner: Planner, fleet: Fleet, number: int) -> Round:
     await _until(planner, lambda gang: gang.phase is Phase.DECIDING)
     reports_s = time.perf_counter() - stop_s
     judged_s = await fleet.blame(victim)
-    start = await _start(fleet)
-    start_s = _heard_s[0]
+    start_s, start = await _start(fleet)
     await fleet.started(start, fleet.seats)
     await _until(planner, lambda gang: gang.phase is Phase.RUNNING)
     return Round(stop_s=stop_s - died_s, start_s=start_s - judged_s, reports_s=reports_s)
 
 
-_heard_s = [0.0]
-
-
-async def _start(fleet: Fleet) -> StartWorkers:
+async def _start(fleet: Fleet) -> tuple[float, StartWorkers]:
     heard_s, start = await asyncio.wait_for(fleet.heard.get(), LIMIT_S)
     assert isinstance(start, StartWorkers), f"a start was due, {type(start).__name__} came"
-    _heard_s[0] = heard_s
     fleet.take_over({int(row.node_rank): row.node_id for row in rows_of(start)}, start.fence.topology_version)
-    return start
+    return heard_s, start
 
 
 async def _until(planner: Planner, holds: Callable[[Gang], bool]) -> None:

@@ -148,15 +148,19 @@ def test_command_that_could_not_be_published_is_published_when_the_bus_is_back()
     run_virtual(story())
 
 
-def test_a_defect_fails_its_event_alone_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("raises", [True, False], ids=["raises", "breaks the record"])
+def test_a_defect_fails_its_event_alone_and_changes_nothing(monkeypatch: pytest.MonkeyPatch, raises: bool) -> None:
     async def story() -> None:
         rig = await running()
         real = advance_gang.step
 
         def broken(gang: Gang, event: object, **kw: object) -> object:
-            if isinstance(event, WorkerExited):
+            if not isinstance(event, WorkerExited):
+                return real(gang, event, **kw)  # type: ignore[arg-type]
+            if raises:
                 raise IllegalMove("a defect")
-            return real(gang, event, **kw)  # type: ignore[arg-type]
+            result = real(gang, event, **kw)  # type: ignore[arg-type]
+            return replace(result, gang=replace(gang, deadline_at=gang.born_at))
 
         monkeypatch.setattr(advance_gang, "step", broken)
         before = await rig.gang()

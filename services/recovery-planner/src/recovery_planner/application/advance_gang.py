@@ -8,18 +8,18 @@ nothing.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from fault_contracts.agent import AgentReported
 from fault_contracts.payload import Reason
+from recovery_planner.application.gang_desk import Desk, Request
 from recovery_planner.application.ports import Failpoints, GangStore, GangWatcher
 from recovery_planner.application.publish_effects import EffectPublisher
 from recovery_planner.application.record_checkpoint import CheckpointBook
 from recovery_planner.domain.gang import Gang, Phase
 from recovery_planner.domain.gang_machine import IllegalMove
-from recovery_planner.domain.invariants import InvariantBroken, assert_holds
+from recovery_planner.domain.invariants import InvariantBroken, assert_holds, violations
 from recovery_planner.domain.node_fit import NOTHING_KNOWN, Fits
 from recovery_planner.domain.policy import Policy
 from recovery_planner.domain.shared_causes import Sightings
@@ -34,44 +34,6 @@ QUIET_RULES = ("report.", "verdict.stale", "verdict.repeated", "end.told")
 """Reasons why nothing happened: normal after a redelivery, worth a line only to whoever debugs."""
 
 log = get_logger(__name__)
-
-
-@dataclass(slots=True, kw_only=True)
-class _Request:
-    """One event and the handler that waits for it."""
-
-    event: Event
-    cause_id: str
-    done: asyncio.Future[None]
-
-    def resolve(self) -> None:
-        if not self.done.done():
-            self.done.set_result(None)
-
-    def fail(self, error: BaseException) -> None:
-        if not self.done.done():
-            self.done.set_exception(error)
-
-
-@dataclass(slots=True, kw_only=True)
-class _Desk:
-    """What the leader holds of one job. `gang` may be ahead of the store (`dirty`)."""
-
-    job_id: str
-    gang: Gang | None = None
-    revision: int | None = None
-    loaded: bool = False
-    dirty: bool = False
-    doubtful: bool = False
-    """An event did not fit the copy, which may be old."""
-    unsure: bool = False
-    """The store did not answer: what it holds has to be read, also when no event comes again."""
-    losses: int = 0
-    queue: deque[_Request] = field(default_factory=deque)
-    task: asyncio.Task[None] | None = None
-
-    def forget(self) -> None:
-        self.gang, self.revision, self.loaded, self.dirty, self.doubtful = None, None, False, False, False
 
 
 class AdvanceGang:
@@ -99,7 +61,7 @@ class AdvanceGang:
         self._fits = fits
         self._sightings = sightings
         self.watchers: list[GangWatcher] = list(watchers)
-        self._desks: dict[str, _Desk] = {}
+        self._desks: dict[str, Desk] = {}
 
     async def handle(self, job_id: str, event: Event, cause_id: str = "") -> None:
         """Decide on one event; returns when the record is written and its effects are published and cleared.
@@ -108,8 +70,8 @@ class AdvanceGang:
             TransientError: not all of it could be done; the event may be handed in again.
             IllegalTransition: a defect; the record was not changed.
         """
-        desk = self._desks.setdefault(job_id, _Desk(job_id=job_id))
-        request = _Request(event=event, cause_id=cause_id, done=asyncio.get_running_loop().create_future())
+        desk = self._desks.setdefault(job_id, Desk(job_id=job_id))
+        request = Request(event=event, cause_id=cause_id, done=asyncio.get_running_loop().create_future())
         desk.queue.append(request)
         if desk.task is None:
             desk.task = asyncio.create_task(self._work(desk), name=f"gang {job_id}")
@@ -145,8 +107,8 @@ class AdvanceGang:
 
     # ------------------------------------------------------------------------------------------------ one desk
 
-    async def _work(self, desk: _Desk) -> None:
-        waiting: list[_Request] = []
+    async def _work(self, desk: Desk) -> None:
+        waiting: list[Request] = []
         try:
             while desk.queue or waiting:
                 fresh = list(desk.queue)
@@ -175,15 +137,17 @@ class AdvanceGang:
             if is_over and not desk.unsure:
                 self._drop(desk.job_id)
 
-    async def _cycle(self, desk: _Desk, fresh: list[_Request]) -> None:
+    async def _cycle(self, desk: Desk, fresh: list[Request]) -> None:
         """Decide what is new, write, publish. Leaves `dirty` when the cleared record is still to be written."""
         is_copy = desk.loaded
         if not is_copy:
             await self._load(desk)
-        for request in fresh:
-            self._decide(desk, request)
+        before = desk.gang
+        self._decide_all(desk, fresh)
         if desk.gang is None:
             return
+        if desk.gang is not before:
+            self._tell_watchers(desk.gang)
         if desk.doubtful and is_copy and not desk.dirty:
             await self._make_sure(desk)
         desk.doubtful = False
@@ -197,7 +161,7 @@ class AdvanceGang:
             desk.gang = replace(desk.gang, pending=())
             desk.dirty = True
 
-    async def _load(self, desk: _Desk) -> None:
+    async def _load(self, desk: Desk) -> None:
         await self._checkpoints.load(desk.job_id)
         stored = await self._store.load(desk.job_id)
         desk.loaded, desk.unsure = True, False
@@ -207,7 +171,7 @@ class AdvanceGang:
             self._tell_watchers(desk.gang)
         self._failpoints.reach("after_load")
 
-    async def _make_sure(self, desk: _Desk) -> None:
+    async def _make_sure(self, desk: Desk) -> None:
         """An event is about to be forgotten because it does not fit: not on the word of a copy that is out of date.
 
         A write would find that out by itself; forgetting writes nothing.
@@ -218,7 +182,22 @@ class AdvanceGang:
         if await self._store.revision(desk.job_id) != desk.revision:
             raise CompareAndSetLost(f"gang of job {desk.job_id} was written by another planner")
 
-    def _decide(self, desk: _Desk, request: _Request) -> None:
+    def _decide_all(self, desk: Desk, fresh: list[Request]) -> None:
+        """Fold events into the record, and check what comes out: once for all of them, as a look takes all nodes.
+
+        When it does not hold they are decided once more, each with a look of its own: only the one at fault fails.
+        """
+        before = desk.gang, desk.dirty, desk.doubtful
+        for request in fresh:
+            self._decide(desk, request, look=len(fresh) == 1)
+        if len(fresh) == 1 or desk.gang is None or not any(violations(desk.gang)):
+            return
+        desk.gang, desk.dirty, desk.doubtful = before
+        for request in fresh:
+            if not request.done.done():
+                self._decide(desk, request, look=True)
+
+    def _decide(self, desk: Desk, request: Request, *, look: bool) -> None:
         """Fold one event into the record; one that cannot be decided fails alone."""
         now = self._clock.now()
         gang = desk.gang
@@ -238,7 +217,8 @@ class AdvanceGang:
                 fits=self._fits,
                 sightings=self._sightings,
             )
-            assert_holds(result.gang)
+            if look:
+                assert_holds(result.gang)
         except (IllegalMove, InvariantBroken, AssertionError) as error:
             log.exception("decision_failed", job_id=desk.job_id, what=type(request.event).__name__)
             request.fail(IllegalTransition(f"{type(request.event).__name__} on job {desk.job_id}: {error}"))
@@ -247,14 +227,13 @@ class AdvanceGang:
         desk.dirty = desk.dirty or result.durable
         desk.doubtful = desk.doubtful or result.ignored
         _log_reasons(result.gang, result.reasons)
-        self._tell_watchers(result.gang)
         self._failpoints.reach("after_decide")
 
     def _tell_watchers(self, gang: Gang) -> None:
         for watcher in self.watchers:
             watcher.observe(gang)
 
-    def _lost(self, desk: _Desk, waiting: list[_Request], error: CompareAndSetLost) -> None:
+    def _lost(self, desk: Desk, waiting: list[Request], error: CompareAndSetLost) -> None:
         """Somebody else wrote: reload and decide everything again that is not acknowledged."""
         desk.forget()
         desk.losses += 1
@@ -266,7 +245,7 @@ class AdvanceGang:
         for request in waiting:
             request.fail(TransientError(f"job {desk.job_id}: {LOSSES_MAX} writes in a row were overtaken: {error}"))
 
-    def _fail(self, desk: _Desk, waiting: list[_Request], error: Exception) -> None:
+    def _fail(self, desk: Desk, waiting: list[Request], error: Exception) -> None:
         is_stale = isinstance(error, StaleLeader)
         if desk.dirty or is_stale:
             # Whether it was written is unknown, or it is no longer ours: the store knows.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -200,16 +201,25 @@ class Gang:
     @property
     def awaited(self) -> tuple[str, ...]:
         """Nodes whose next report this gang cannot go on without. Whoever watches agents asks these first."""
+        return tuple(self._awaited())
+
+    @property
+    def awaits_somebody(self) -> bool:
+        """Whether there are such nodes; of thousands, the first one is enough to know."""
+        return any(True for _ in self._awaited())
+
+    def _awaited(self) -> Iterator[str]:
         match self.phase:
             case Phase.STOPPING:
                 done = self.stopped
             case Phase.STARTING:
                 done = self.started | self.completed
             case Phase.FORMING | Phase.RUNNING | Phase.DECIDING | Phase.WAITING | Phase.ENDED:
-                return ()
-        # A condemned node's ranks, too, have to end before others take their place.
-        left = [node for node in self.table.node_ids if node not in done]
-        return tuple(node for node in left if (member := self.members.get(node)) is not None and member.is_there)
+                return
+        for node in self.table.node_ids:
+            # A condemned node's ranks, too, have to end before others take their place.
+            if node not in done and (member := self.members.get(node)) is not None and member.is_there:
+                yield node
 
 
 def operation_id(job_id: str, incident_id: str, attempt: int, verb: str, topology_version: int) -> str:

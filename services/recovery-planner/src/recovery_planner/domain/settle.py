@@ -77,7 +77,7 @@ def _is_abandoned(draft: Draft) -> bool:
 
 def _finish(draft: Draft) -> bool:
     gang = draft.gang
-    if not all(node in gang.completed for node in gang.nodes):
+    if len(gang.completed) < gang.table.nnodes or not all(node in gang.completed for node in gang.nodes):
         return False
     reason = draft.explain("job.completed", f"all {gang.table.world_size} ranks ended with exit code 0")
     end_job(draft, JobOutcome.SUCCEEDED, reason)
@@ -88,6 +88,8 @@ def _starting(draft: Draft) -> None:
     if _finish(draft):
         return
     gang = draft.gang
+    if len(gang.started) + len(gang.completed) < gang.table.nnodes and not is_due(draft):
+        return  # of thousands of reports all but the last end here
     missing = [node for node in gang.nodes if node not in gang.started and node not in gang.completed]
     if missing:
         if is_due(draft):
@@ -144,7 +146,7 @@ def _resume(draft: Draft) -> None:
 def _stopping(draft: Draft) -> None:
     if is_due(draft):
         leave_behind(draft)
-    if draft.gang.awaited:
+    if draft.gang.awaits_somebody:
         return
     draft.change(incident=phases.stopped(draft.incident, draft.now))
     draft.explain("gang.stopped", "no reachable agent has ranks left")
