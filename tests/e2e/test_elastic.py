@@ -34,11 +34,11 @@ for step in range(done + 1, int(sys.argv[1]) + 1):
     dist.all_reduce(whole)
     assert whole.item() == world
     value += 1
-    if pathlib.Path(f"poison_{step}").exists():
+    poisoned = torch.tensor([float(pathlib.Path(f"poison_{step}").exists())])
+    dist.broadcast(poisoned, 0)  # what rank 0 sees counts: it takes the file away, and others may look later
+    if poisoned.item():
         value = float("nan")  # from here on the model is lost, and the next checkpoint holds it
-        if rank == 0:
-            pathlib.Path(f"poison_{step}").unlink()
-        dist.barrier()
+        pathlib.Path(f"poison_{step}").unlink(missing_ok=True)
     time.sleep(0.05)
     link.step(step)
     if step % 10 == 0:
