@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from fault_contracts.remediation import NodePhase
 from health_ingest.domain import condition
 from node_agent.domain import agent_state, block_ranks, in_process_state
-from recovery_planner.domain import gang_machine
+from recovery_planner.domain import gang_machine, node_machine
 from recovery_planner.domain.gang import Phase
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "state-machines.md"
@@ -44,6 +45,16 @@ MACHINES: tuple[Machine, ...] = (
         ),
         initial=Phase.FORMING,
         table={(before, trigger): after for (before, trigger), after in gang_machine.TABLE.items()},
+    ),
+    Machine(
+        title="A node under remediation (recovery-planner)",
+        source="services/recovery-planner/src/recovery_planner/domain/node_machine.py",
+        text=(
+            "One record per node that something was ever said against. `ok`, `suspect` and `probation` may be given"
+            " ranks, all others not. Moves by hand: `held`, `released`, `freed`."
+        ),
+        initial=NodePhase.OK,
+        table={(before, trigger): after for (before, trigger), after in node_machine.NODE_TABLE.items()},
     ),
     Machine(
         title="An agent's worker group (node-agent)",

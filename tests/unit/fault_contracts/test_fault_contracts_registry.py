@@ -71,5 +71,5 @@ def test_the_duplicate_window_outlives_every_redelivery() -> None:
 
 def test_names_are_unique_and_an_unknown_type_is_none() -> None:
     assert {spec.name for spec in STREAMS} == set(Stream)
-    assert len(set(Bucket)) == 6
+    assert len(set(Bucket)) == 7
     assert spec_of_type("evt.agent.invented.v1") is None

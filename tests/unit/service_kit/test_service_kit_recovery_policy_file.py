@@ -68,7 +68,7 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str, said: st
     assert said in str(refused.value)
 
 
-@pytest.mark.parametrize("text", ["elastic: {nnodes_min: 2}", "checkpoint: {step_back_max: 1}", "repeat_offender: {}"])
+@pytest.mark.parametrize("text", ["elastic: {nnodes_min: 2}", "repeat_offender: {}"])
 def test_what_no_planner_acts_on_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(PolicyRefused, match="this version does not act on it"):
         read(tmp_path, text + "\n")

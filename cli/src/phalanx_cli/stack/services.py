@@ -22,7 +22,7 @@ SERVICE_START_TIMEOUT_S = 60.0
 
 EMBEDDED_STREAM_BYTES_MAX = 112 << 20
 """PHALANX_STREAM_BYTES_MAX of a stack with its own nats-server, unless the user sets it. The server reserves the limits
-of all streams and buckets, 0.82 GiB in sum, out of three quarters of the free disk: 1.25 GiB free is enough. One of
+of all streams and buckets, 0.85 GiB in sum, out of three quarters of the free disk: 1.25 GiB free is enough. One of
 112 MiB keeps some 220,000 events; when it is full the oldest go."""
 
 

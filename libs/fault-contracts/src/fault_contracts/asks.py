@@ -114,6 +114,25 @@ ASKS: tuple[AskSpec, ...] = (
             "entries": "entries of the ledger (LedgerEntry), as they are now",
         },
     ),
+    AskSpec(
+        what="tend",
+        key="role, always `leader`",
+        askers=("cli",),
+        answerer="recovery-planner",
+        summary="Take a node out of use, empty it, or let it go. The planner that leads answers.",
+        question={
+            "verb": "quarantine | drain | release",
+            "node_id": "the node",
+            "by": "who asks; recorded",
+            "reason": "why; recorded, and told to the jobs there",
+        },
+        answer={
+            "ok": "true: the node is as asked",
+            "error": "what is wrong with the question, or why it is refused; empty when ok",
+            "phase": "phase of the node now",
+            "sentence": "what was done, and what follows",
+        },
+    ),
 )
 
 _BY_WHAT = {spec.what: spec for spec in ASKS}

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from fault_contracts.accounts import IncidentAccount, JobAccount, JudgedFault
 from fault_contracts.faults import Attribution
 from fault_contracts.health import ConditionRaised
 from fault_contracts.payload import At, Name, Payload, Reason, Sentence
@@ -22,7 +23,14 @@ class JobOutcome(StrEnum):
     CANCELLED = "cancelled"
 
 
-class GangFormed(Payload):
+class JournalEntry(Payload):
+    """What all entries of a job's journal share. A missing number is a hole in the record, and is shown as one."""
+
+    entry: int = Field(default=0, ge=0)
+    """Place in the journal of this run of the job, from 1 without gaps; 0: written by a planner that did not count."""
+
+
+class GangFormed(JournalEntry):
     """All nodes of a job are there; ranks are assigned."""
 
     job_id: Name
@@ -33,7 +41,7 @@ class GangFormed(Payload):
     formed_at: At
 
 
-class NodeLost(Payload):
+class NodeLost(JournalEntry):
     """The agent of a node no longer answers: it or its machine is gone."""
 
     job_id: Name
@@ -44,7 +52,7 @@ class NodeLost(Payload):
     lost_at: At
 
 
-class NodeFaulted(Payload):
+class NodeFaulted(JournalEntry):
     """A device of a node of the gang failed: the gang is stopped because of it, or was being stopped already."""
 
     job_id: Name
@@ -56,7 +64,7 @@ class NodeFaulted(Payload):
     faulted_at: At
 
 
-class IncidentOpened(Payload):
+class IncidentOpened(JournalEntry):
     """A gang cannot make progress; it is being stopped."""
 
     incident_id: Name
@@ -69,6 +77,56 @@ class IncidentOpened(Payload):
     opened_at: At
 
 
+class AttemptOpened(JournalEntry):
+    """The generation that an open incident had started broke as well: it is stopped, and the next attempt begins."""
+
+    incident_id: Name
+    job_id: Name
+    attempt: int = Field(ge=2)
+    topology_version: int = Field(ge=1)
+    trigger: Reason
+    node_id: str = ""
+    rank: int | None = None
+    fault_observed_at: At
+    opened_at: At
+
+
+class RecoveryHeld(JournalEntry):
+    """The gang stands still and its plan has to wait, for a node or for the end of a backoff."""
+
+    incident_id: Name
+    job_id: Name
+    attempt: int = Field(ge=1)
+    topology_version: int = Field(ge=1)
+    waits_for: Name
+    """capacity | backoff."""
+    node_ranks: tuple[int, ...] = Field(default=(), max_length=1_024)
+    """Places that no node is there for."""
+    until: At | None = None
+    """Then the wait is over, whatever came."""
+    reason: Reason
+    held_at: At
+
+
+class CauseLinked(JournalEntry):
+    """The cause of this incident is shared: other jobs, or other nodes, have it at the same time. It costs no node."""
+
+    incident_id: Name
+    job_id: Name
+    topology_version: int = Field(ge=1)
+    family: Name
+    """What is shared: network, storage, power, cooling, fabric, driver, platform."""
+    attribution: Attribution
+    cause: Name
+    place: str = Field(default="", max_length=512)
+    """What the nodes have in common, e.g. switch=s12; empty: nothing that was told."""
+    jobs: tuple[str, ...] = Field(default=(), max_length=64)
+    nodes: tuple[str, ...] = Field(default=(), max_length=64)
+    incidents: tuple[str, ...] = Field(default=(), max_length=64)
+    reason: Reason
+    linked_at: At
+
+
 class NodeAssignment(Payload):
     """One row of the rank table as sent in commands and in the journal."""
 
@@ -78,7 +136,7 @@ class NodeAssignment(Payload):
     nproc: int = Field(ge=1)
 
 
-class RecoveryPlanned(Payload):
+class RecoveryPlanned(JournalEntry):
     """The plan of one attempt."""
 
     incident_id: Name
@@ -96,12 +154,16 @@ class RecoveryPlanned(Payload):
     moves: tuple[NodeAssignment, ...] = ()
     """Rows that a different node holds from now on."""
     checkpoint_step: int | None = None
+    checkpoint_stepped_over: int | None = None
+    """Of a checkpoint that is given up as poisoned: the same fault came right after it was loaded."""
     restarts_left: int = Field(ge=0)
     reasons: tuple[Reason, ...]
+    verdict: JudgedFault | None = None
+    """The verdict that was acted on."""
     planned_at: At
 
 
-class TrainingResumed(Payload):
+class TrainingResumed(JournalEntry):
     """Every node finished a step of the new generation (or started it, where steps are not reported)."""
 
     incident_id: Name
@@ -121,7 +183,9 @@ class PhaseTimes(Payload):
     stop_s: float | None = None
     """Opened → every surviving agent stopped."""
     plan_s: float | None = None
-    """Stopped → plan decided (includes waiting for the verdict)."""
+    """Stopped → plan decided (includes waiting for the verdict, for a node, and for a backoff)."""
+    wait_s: float | None = None
+    """Of plan_s: waiting for a node, or for the end of a backoff."""
     start_s: float | None = None
     """Plan → every agent started its workers."""
     first_step_s: float | None = None
@@ -131,7 +195,7 @@ class PhaseTimes(Payload):
     """Largest step reported before the fault minus the checkpoint's step."""
 
 
-class IncidentClosed(Payload):
+class IncidentClosed(JournalEntry):
     """How an incident ended, with what it cost."""
 
     incident_id: Name
@@ -143,11 +207,12 @@ class IncidentClosed(Payload):
     attribution: Attribution
     cause: str = ""
     phases: PhaseTimes
+    account: IncidentAccount | None = None
     reason: Reason
     closed_at: At
 
 
-class JobEnded(Payload):
+class JobEnded(JournalEntry):
     """The last word on a job."""
 
     job_id: Name
@@ -156,10 +221,11 @@ class JobEnded(Payload):
     restarts: int = Field(ge=0)
     reason: Reason
     summary: Sentence = ""
+    account: JobAccount | None = None
     ended_at: At
 
 
-class ActionWithheld(Payload):
+class ActionWithheld(JournalEntry):
     """What the planner would have done and did not: the job or the cluster only observes, or a limit forbids it."""
 
     job_id: Name

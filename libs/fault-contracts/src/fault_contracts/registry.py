@@ -21,6 +21,7 @@ from fault_contracts import (
     preemption,
     rank_faults,
     recovery,
+    remediation,
     step_times,
 )
 from fault_contracts.payload import Payload
@@ -49,6 +50,7 @@ class Bucket(StrEnum):
     QUARANTINE = "quarantine"
     NODES = "nodes"
     EVIDENCE = "evidence"
+    REMEDIES = "remedies"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,8 +150,12 @@ def _from_agent(model: type[Payload], name: str, *readers: str, stored: bool = T
     return _evt(model, "agent", name, "node_id", _AGENT, readers, Stream.AGENTS if stored else None)
 
 
-def _journal(model: type[Payload], name: str, *readers: str) -> MessageSpec:
-    return _evt(model, "recovery", name, "job_id", _PLANNER, readers or ("console", "cli"), Stream.JOURNAL)
+def _health(model: type[Payload], name: str, sender: str, *readers: str) -> MessageSpec:
+    return _evt(model, "health", name, "node_id", sender, readers, Stream.HEALTH)
+
+
+def _journal(model: type[Payload], name: str, *readers: str, key: str = "job_id") -> MessageSpec:
+    return _evt(model, "recovery", name, key, _PLANNER, readers or ("console", "cli"), Stream.JOURNAL)
 
 
 def _command(model: type[Payload], name: str) -> MessageSpec:
@@ -190,34 +196,31 @@ MESSAGES: tuple[MessageSpec, ...] = (
     _evt(measures.MeasuresReported, "measured", "devices", "node_id", _AGENT, (_INGEST,), None),
     # health-ingest: what it finds by comparing nodes, and what other systems told it over HTTP.
     replace(
-        _evt(health.SignalObserved, "health", "signal_observed", "node_id", _AGENT, (_INGEST,), Stream.HEALTH),
+        _health(health.SignalObserved, "signal_observed", _AGENT, _INGEST),
         also_senders=(_INGEST,),
     ),
-    _evt(health.SignalsObserved, "health", "signals_observed", "node_id", _AGENT, (_INGEST,), Stream.HEALTH),
-    _evt(inventory.InventoryReported, "health", "inventory_reported", "node_id", _AGENT, (_INGEST,), Stream.HEALTH),
-    _evt(
-        node_actions.NodeActionReported,
-        "health",
-        "node_action_reported",
-        "node_id",
-        _AGENT,
-        (_INGEST, "cli"),
-        Stream.HEALTH,
-    ),
-    _evt(health.ConditionRaised, "health", "condition_raised", "node_id", _INGEST, _CONDITIONS, Stream.HEALTH),
-    _evt(health.ConditionCleared, "health", "condition_cleared", "node_id", _INGEST, _CONDITIONS, Stream.HEALTH),
-    _evt(hardware.HardwareChanged, "health", "hardware_changed", "node_id", _INGEST, (_INGEST, "cli"), Stream.HEALTH),
-    _evt(hardware.NodeStandingChanged, "health", "node_standing", "node_id", _INGEST, (_PLANNER,), Stream.HEALTH),
+    _health(health.SignalsObserved, "signals_observed", _AGENT, _INGEST),
+    _health(inventory.InventoryReported, "inventory_reported", _AGENT, _INGEST),
+    _health(node_actions.NodeActionReported, "node_action_reported", _AGENT, _INGEST, _PLANNER, "cli"),
+    _health(health.ConditionRaised, "condition_raised", _INGEST, *_CONDITIONS),
+    _health(health.ConditionCleared, "condition_cleared", _INGEST, *_CONDITIONS),
+    _health(hardware.HardwareChanged, "hardware_changed", _INGEST, _INGEST, "cli"),
+    _health(hardware.NodeStandingChanged, "node_standing", _INGEST, _PLANNER),
     _evt(faults.FaultClassified, "fault", "classified", "job_id", _CLASSIFIER, (_PLANNER, _INGEST), Stream.FAULTS),
     _journal(recovery.GangFormed, "gang_formed", _CLASSIFIER, "console", "cli"),
     _journal(recovery.NodeLost, "node_lost", _CLASSIFIER),
     _journal(recovery.NodeFaulted, "node_faulted", _CLASSIFIER),
     _journal(recovery.IncidentOpened, "incident_opened", _CLASSIFIER),
+    _journal(recovery.AttemptOpened, "attempt_opened"),
+    _journal(recovery.RecoveryHeld, "held"),
+    _journal(recovery.CauseLinked, "cause_linked"),
     _journal(recovery.RecoveryPlanned, "planned"),
     _journal(recovery.TrainingResumed, "training_resumed"),
     _journal(recovery.ActionWithheld, "action_withheld"),
     _journal(recovery.IncidentClosed, "incident_closed", _CLASSIFIER),
     _journal(recovery.JobEnded, "job_ended", _CLASSIFIER, _INGEST, "console", "cli"),
+    _journal(remediation.NodeTended, "node_tended", key="node_id"),
+    _journal(remediation.BreakerMoved, "breaker_moved", key="breaker"),
     _command(commands.StopWorkers, "stop_workers"),
     _command(commands.StartWorkers, "start_workers"),
     _command(commands.EndJob, "end_job"),
@@ -230,6 +233,7 @@ MESSAGES: tuple[MessageSpec, ...] = (
         version=1,
         key="node_id",
         sender="cli",
+        also_senders=(_PLANNER,),
         readers=(_AGENT,),
         stream=Stream.CONTROL,
     ),

@@ -27,7 +27,7 @@ ALIASES = {
 """HyperPod's names (HyperPodPyTorchJob, spec.runPolicy and spec.elasticPolicy), after camel case was undone. Its
 windows tumble; here they slide."""
 
-NOT_ACTED_ON = ("elastic", "checkpoint", "repeat_offender")
+NOT_ACTED_ON = ("elastic", "repeat_offender")
 """Fields of the contract that no planner reads yet: whoever writes them must not think that they help."""
 
 

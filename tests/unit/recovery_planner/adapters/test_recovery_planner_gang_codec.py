@@ -2,7 +2,8 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
@@ -10,13 +11,17 @@ from pydantic import TypeAdapter
 from fault_contracts.agent import AgentReported, CheckpointReported, ExitStatus, JobSpec, WorkerExited
 from fault_contracts.payload import Reason
 from recovery_planner.adapters.gang_codec import decode_gang, decode_history, encode_gang, encode_history
+from recovery_planner.domain.books import Books
 from recovery_planner.domain.checkpoint_history import CheckpointHistory, record
 from recovery_planner.domain.gang import Gang, Preemption
+from recovery_planner.domain.incident_notes import IncidentNotes
+from recovery_planner.domain.membership import AgentLost
 from recovery_planner.domain.policy import Policy
 from recovery_planner.domain.step import Event, new_gang, step
 from service_kit.errors import ContractViolation
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+KNOWN: dict[str, Any] = {"policy": Policy(), "history": CheckpointHistory()}
 
 
 def report(node: str) -> AgentReported:
@@ -128,3 +133,18 @@ def test_a_broken_invariant_of_the_table_is_damage() -> None:
     record["gang"]["table"]["rows"][1]["node_rank"] = 5
     with pytest.raises(ContractViolation, match="damaged"):
         decode_gang(json.dumps(record).encode())
+
+
+def test_a_record_of_a_planner_that_kept_no_books_still_reads_and_its_books_begin_then() -> None:
+    body = json.loads(encode_gang(broken_gang()))
+    for name in ("books", "pace", "step_now", "journal_seq"):
+        body["gang"].pop(name, None)
+    body["gang"]["incident"].pop("notes", None)
+    old = decode_gang(json.dumps(body).encode())
+    assert (old.books, old.pace, old.journal_seq) == (Books(), None, 0)
+    assert old.incident is not None
+    assert old.incident.notes == IncidentNotes()
+    later = NOON + timedelta(hours=1)
+    kept = step(old, AgentLost(node_id="b", instance_id="b/1", rule_id="r", sentence="gone"), now=later, **KNOWN).gang
+    assert kept.books.since == later
+    assert decode_gang(encode_gang(kept)) == kept

@@ -15,6 +15,7 @@ from fault_contracts.agent import (
     JobSpec,
     RestartAsked,
     StepReported,
+    WorkerError,
     WorkerExited,
     WorkersCompleted,
     WorkersStarted,
@@ -172,7 +173,9 @@ class Story:
         step: int | None = None,
         code: int = 1,
         ago_s: float = 0.0,
+        raises: str = "",
     ) -> Step:
+        error = WorkerError(type="ValueError", fingerprint=raises, source="error_file") if raises else None
         return self.feed(
             WorkerExited(
                 node_id=node,
@@ -181,6 +184,7 @@ class Story:
                 topology_version=version or self.gang.table.topology_version,
                 ordinal=0,
                 exit=ExitStatus(rank=rank, local_rank=0, pid=9, exit_code=code),
+                error=error,
                 step=step,
                 ran_s=1.0,
                 observed_at=self.now - timedelta(seconds=ago_s),
@@ -328,6 +332,7 @@ class Story:
         fault_id: str = "fault-1",
         supersedes: str | None = None,
         provisional: bool = False,
+        cause: str = "process_killed",
     ) -> Step:
         incident = self.gang.incident
         return self.feed(
@@ -336,7 +341,7 @@ class Story:
                 job_id=JOB,
                 topology_version=version or (incident.fault_version if incident else self.gang.table.topology_version),
                 attribution=attribution,
-                cause="process_killed",
+                cause=cause,
                 culprit=Culprit(node_id=node),
                 confidence=0.9,
                 action=action,

@@ -21,10 +21,11 @@ STARTS_MAX = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenCheckpoint:
-    """The choice (`ref` None: start without one) and why, in a sentence."""
+    """The choice (`ref` None: start without one) and why, in a sentence; and the step that was given up for it."""
 
     ref: CheckpointRef | None
     sentence: str
+    stepped_over: int | None = None
 
     @property
     def step(self) -> int | None:
@@ -45,17 +46,31 @@ def is_overwritten(confirmation: Confirmation, starts: tuple[GenerationStart, ..
 
 
 def choose(
-    history: CheckpointHistory, starts: tuple[GenerationStart, ...], *, found: CheckpointRef | None = None
+    history: CheckpointHistory,
+    starts: tuple[GenerationStart, ...],
+    *,
+    found: CheckpointRef | None = None,
+    below: int | None = None,
 ) -> ChosenCheckpoint:
     """The largest complete step over all kinds; the kind `model` wins a tie.
 
-    `found` lay in the watched folder before the job began: taken only when no rank's word is there to go by.
+    Args:
+        history: what ranks confirmed.
+        starts: of the generations so far.
+        found: lay in the watched folder before the job began: taken only when no rank's word is there to go by.
+        below: only steps before this one; None: all.
     """
-    valid = [whole for whole in whole_checkpoints(history) if not is_overwritten(whole.confirmation, starts)]
+    if below is not None and found is not None and found.step >= below:
+        found = None
+    valid = [
+        whole
+        for whole in whole_checkpoints(history)
+        if not is_overwritten(whole.confirmation, starts) and (below is None or whole.confirmation.step < below)
+    ]
     if not valid:
         return _without(history, found)
     best = max(valid, key=lambda whole: (whole.confirmation.step, whole.kind == "model"))
-    return ChosenCheckpoint(ref=_as_ref(best), sentence=_why(best, _begun(history, starts)))
+    return ChosenCheckpoint(ref=_as_ref(best), sentence=_why(best, _begun(history, starts), below))
 
 
 def _without(history: CheckpointHistory, found: CheckpointRef | None) -> ChosenCheckpoint:
@@ -67,12 +82,13 @@ def _without(history: CheckpointHistory, found: CheckpointRef | None) -> ChosenC
     return ChosenCheckpoint(ref=found, sentence=sentence)
 
 
-def _why(best: Whole, begun: int) -> str:
+def _why(best: Whole, begun: int, below: int | None) -> str:
     chosen = best.confirmation
-    sentence = f"step {chosen.step} is the largest that all {count(chosen.ranks)} required ranks confirmed"
+    before = "" if below is None else f" before step {below}"
+    sentence = f"step {chosen.step} is the largest{before} that all {count(chosen.ranks)} required ranks confirmed"
     if best.data is not None:
         sentence += f", and the {count(best.data.ranks)} of its data"
-    if begun > chosen.step:
+    if begun > chosen.step and below is None:
         sentence += f"; step {begun} was begun but not confirmed by all"
     if unknown := in_folder_only(chosen.paths):
         sentence += f"; their paths follow too many rules: {unknown} ranks are told a common folder only"

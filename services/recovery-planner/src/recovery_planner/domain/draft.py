@@ -11,6 +11,7 @@ from typing import Any
 
 from fault_contracts.commands import StopWorkers
 from fault_contracts.payload import Fence, Payload, Reason
+from fault_contracts.recovery import JournalEntry
 from recovery_planner.domain.checkpoint_history import CheckpointHistory
 from recovery_planner.domain.gang import Effect, Gang, operation_id
 from recovery_planner.domain.gang_machine import Trigger, target
@@ -25,13 +26,17 @@ class Draft:
 
     Attributes:
         gang: the record as changed so far.
+        before: the record as it was.
+        staffed: an agent came, or can be counted on otherwise than before.
         reasons: one for each thing that was decided, or that was ignored.
         durable: False while nothing but advisory progress changed, which is not worth a write.
         ignored: the event does not fit the record.
         fits: what is known of nodes beside the record, see `node_fit`.
     """
 
-    __slots__ = ("cause_id", "durable", "fits", "gang", "history", "ignored", "now", "policy", "reasons")
+    __slots__ = (
+        "before", "cause_id", "durable", "fits", "gang", "history", "ignored", "now", "policy", "reasons", "staffed",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -44,6 +49,8 @@ class Draft:
         fits: Fits = NOTHING_KNOWN,
     ) -> None:
         self.gang = gang
+        self.before = gang
+        self.staffed = False
         self.now = now
         self.policy = policy
         self.history = history
@@ -69,12 +76,16 @@ class Draft:
         self.gang = replace(self.gang, **fields)
 
     def note_step(self, step: int) -> None:
-        """Remember the largest step; not worth a write of its own."""
+        """Remember the largest step, of this generation and of all; not worth a write of its own."""
         if self.gang.step_max is None or step > self.gang.step_max:
             self.advise(step_max=step)
+        if self.gang.step_now is None or step > self.gang.step_now:
+            self.advise(step_now=step)
 
     def change_member(self, member: Member) -> None:
         """Add or replace a member."""
+        known = self.gang.members.get(member.node_id)
+        self.staffed = self.staffed or known is None or known.standing is not member.standing
         self.change(members={**self.gang.members, member.node_id: member})
 
     def change_incident(self, **fields: Any) -> None:
@@ -92,7 +103,10 @@ class Draft:
         self.change(phase=phase, deadline_at=deadline_at)
 
     def emit(self, payload: Payload) -> None:
-        """Decide to publish something."""
+        """Decide to publish something. Entries of the journal are numbered, so that a lost one shows."""
+        if isinstance(payload, JournalEntry):
+            self.change(journal_seq=self.gang.journal_seq + 1)
+            payload = payload.model_copy(update={"entry": self.gang.journal_seq})
         seq = self.gang.effect_seq + 1
         effect = Effect(seq=seq, payload=payload, cause_id=self.cause_id)
         self.change(effect_seq=seq, pending=(*self.gang.pending, effect))

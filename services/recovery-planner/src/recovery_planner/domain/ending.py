@@ -10,12 +10,14 @@ from fault_contracts.faults import Attribution
 from fault_contracts.payload import Fence, Reason
 from fault_contracts.recovery import IncidentClosed, JobEnded, JobOutcome
 from recovery_planner.domain import phases
+from recovery_planner.domain.accounting import booked, charge_incident, incident_account, job_account
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.gang import Ending, operation_id
 from recovery_planner.domain.gang_machine import Trigger
 
 SUMMARY_MAX = 2_048
 """As EndJob.summary allows."""
+RECOVERED, FAILED = "recovered", "failed"
 
 
 def end_job(draft: Draft, outcome: JobOutcome, reason: Reason, *, summary: str = "") -> None:
@@ -32,7 +34,8 @@ def end_job(draft: Draft, outcome: JobOutcome, reason: Reason, *, summary: str =
     )
     _tell(draft, ending)
     if draft.gang.incident is not None:
-        close_incident(draft, "recovered" if outcome is JobOutcome.SUCCEEDED else "failed", reason)
+        close_incident(draft, RECOVERED if outcome is JobOutcome.SUCCEEDED else FAILED, reason)
+    draft.change(books=booked(draft))
     draft.emit(
         JobEnded(
             job_id=draft.gang.job_id,
@@ -41,6 +44,7 @@ def end_job(draft: Draft, outcome: JobOutcome, reason: Reason, *, summary: str =
             restarts=draft.gang.restart_count,
             reason=reason,
             summary=ending.summary,
+            account=job_account(draft.gang, draft.gang.books, draft.now),
             ended_at=draft.now,
         )
     )
@@ -52,6 +56,9 @@ def close_incident(draft: Draft, outcome: str, reason: Reason) -> None:
     """Close the open incident and say what it cost."""
     incident = draft.incident
     verdict = incident.verdict
+    times = phases.cost(incident, draft.now, checkpoint_step=_start_step(draft))
+    account = incident_account(draft.gang, incident, times, went_on=outcome == RECOVERED)
+    charge_incident(draft, account, times)
     draft.emit(
         IncidentClosed(
             incident_id=incident.incident_id,
@@ -61,7 +68,8 @@ def close_incident(draft: Draft, outcome: str, reason: Reason) -> None:
             attempts=incident.attempt,
             attribution=verdict.attribution if verdict else Attribution.UNKNOWN,
             cause=verdict.cause if verdict else "",
-            phases=phases.cost(incident, draft.now, checkpoint_step=_start_step(draft)),
+            phases=times,
+            account=account,
             reason=reason,
             closed_at=draft.now,
         )

@@ -11,8 +11,11 @@ from fault_contracts.checkpoints import CheckpointRef
 from fault_contracts.ids import derived_id
 from fault_contracts.payload import Payload, Reason
 from fault_contracts.recovery import JobOutcome
+from recovery_planner.domain.books import Books
 from recovery_planner.domain.incident import Incident
+from recovery_planner.domain.load_trial import LoadTrial
 from recovery_planner.domain.member import Member, Standing
+from recovery_planner.domain.pace import Pace
 from recovery_planner.domain.past_restarts import PastRestart
 from training_topology.topology import RankTable
 
@@ -87,10 +90,15 @@ class Gang:
         stepped: nodes that finished their first step in this generation.
         stepping: node_ranks that ever reported a step; only these are waited for before a gang counts as resumed.
         step_max: largest step ever reported; advisory, not written for its own sake.
+        step_now: largest step reported in this generation; advisory as well.
+        pace: how long steps take; advisory as well.
+        books: where the time went, see `books`.
+        journal_seq: entries that the journal of this run has.
         restarts: times of the restarts that are inside the window.
         withheld: ids of what an observing job was spared, see `withheld`.
         past: restarts with level and cause, as far as a policy may still ask for them.
         starts: what each generation was started from, see `checkpoint`.
+        trial: whether the checkpoint of this generation may be poisoned, see `step_back`.
         refused: agents that do not fit this job, with the reason.
         checkpoint_found: what the first generation was started from, where it was not scratch.
         labels: of the ranks, packed, see `rank_labels`.
@@ -116,7 +124,12 @@ class Gang:
     stepped: frozenset[str] = frozenset()
     stepping: frozenset[int] = frozenset()
     step_max: int | None = None
+    step_now: int | None = None
+    pace: Pace | None = None
+    books: Books = field(default_factory=Books)
+    journal_seq: int = 0
     starts: tuple[GenerationStart, ...] = ()
+    trial: LoadTrial = field(default_factory=LoadTrial)
     refused: dict[str, str] = field(default_factory=dict)
     checkpoint_found: CheckpointRef | None = None
     labels: str = ""

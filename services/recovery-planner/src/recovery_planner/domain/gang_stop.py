@@ -11,11 +11,13 @@ from fault_contracts.ids import derived_id
 from fault_contracts.payload import Reason
 from fault_contracts.recovery import IncidentOpened, NodeLost
 from recovery_planner.domain import phases
+from recovery_planner.domain.accounting import judged_before, note_open, step_reached
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.gang_machine import Trigger
 from recovery_planner.domain.in_process import graver, stop_mode_of
 from recovery_planner.domain.incident import Incident
+from recovery_planner.domain.journal_entries import tell_attempt
 from recovery_planner.domain.member import Standing
 
 DEAD_RANKS_MAX = 1_024
@@ -74,6 +76,8 @@ def fault(
             draft.emit_stop(reason)
             if gang.incident is None:
                 _announce(draft)
+            else:
+                tell_attempt(draft, reason, node_id=node_id, rank=rank, observed_at=observed_at)
         case Phase.STOPPING | Phase.DECIDING | Phase.WAITING:
             _join_incident(draft, dead, condemned, observed_at, fate.asked)
         case Phase.FORMING | Phase.ENDED:
@@ -102,7 +106,8 @@ def _open(draft: Draft, reason: Reason, *, node_id: str, rank: int | None, obser
             fault_observed_at=min(observed_at, draft.now),
             opened_at=draft.now,
             mark_at=draft.now,
-            step_before=gang.step_max,
+            step_before=step_reached(gang),
+            notes=note_open(gang),
         )
     )
 
@@ -117,6 +122,7 @@ def _next_attempt(draft: Draft) -> None:
             attempt=incident.attempt + 1,
             fault_version=draft.gang.table.topology_version,
             verdict=None,
+            notes=judged_before(incident),
             mark_at=draft.now,
             all_started=False,
             by_notice=False,

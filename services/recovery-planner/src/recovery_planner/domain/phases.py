@@ -7,6 +7,7 @@ from datetime import datetime
 
 from fault_contracts.recovery import PhaseTimes
 from recovery_planner.domain.incident import Incident
+from recovery_planner.domain.incident_notes import waited
 
 
 def elapsed_s(since: datetime, until: datetime) -> float:
@@ -47,6 +48,7 @@ def cost(incident: Incident, now: datetime, *, checkpoint_step: int) -> PhaseTim
         detect_s=elapsed_s(incident.fault_observed_at, incident.opened_at),
         stop_s=incident.stop_s,
         plan_s=incident.plan_s,
+        wait_s=waited(incident.notes, now).wait_s,
         start_s=incident.start_s,
         first_step_s=incident.first_step_s,
         total_s=elapsed_s(incident.fault_observed_at, now),

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from fault_contracts.agent import RestartAsked
-from fault_contracts.commands import StartWorkers
 from fault_contracts.faults import Action, Attribution
 from fault_contracts.payload import Reason
 from fault_contracts.recovery import GangFormed, JobOutcome, RecoveryPlanned
 from fault_contracts.recovery_level import RecoveryLevel
 from recovery_planner.domain import phases
+from recovery_planner.domain.accounting import note_plan
 from recovery_planner.domain.budget import budget_at
-from recovery_planner.domain.checkpoint import ChosenCheckpoint, choose, note_start
+from recovery_planner.domain.checkpoint import ChosenCheckpoint
 from recovery_planner.domain.culprit import place_without_culprits
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.ending import end_job
 from recovery_planner.domain.escalation import Answer
-from recovery_planner.domain.gang import Gang, GenerationStart, Phase
+from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.gang_machine import Trigger
 from recovery_planner.domain.in_process import granularity, replaced_ranks
-from recovery_planner.domain.incident import Incident, Verdict
+from recovery_planner.domain.incident import Verdict
+from recovery_planner.domain.journal_entries import tell_no_node
+from recovery_planner.domain.launch import base_of, launch
 from recovery_planner.domain.member import Standing
 from recovery_planner.domain.node_fitness import hold_back_all
 from recovery_planner.domain.placement import Placement
@@ -33,6 +33,7 @@ from recovery_planner.domain.policy_answer import (
 )
 from recovery_planner.domain.preemption import leave_out
 from recovery_planner.domain.rank_assignment import as_assignments, first_table, next_table
+from recovery_planner.domain.step_back import checkpoint_for, reconsider
 from recovery_planner.domain.verdict import verdict_to_act_on
 from recovery_planner.domain.withheld import observes, withhold
 from training_topology.topology import RankTable, changed_rows
@@ -65,7 +66,7 @@ def form(draft: Draft) -> None:
         draft.explain("plan.checkpoint_found", sentence)
         draft.change(checkpoint_found=found)
     draft.move(Trigger.FORMED, deadline_in_s=start_deadline_s(draft))
-    _launch(draft, table, base=RankTable(topology_version=0), chosen=none, level=RecoveryLevel.PROCESS)
+    launch(draft, table, base=RankTable(topology_version=0), chosen=none, level=RecoveryLevel.PROCESS)
     draft.emit(
         GangFormed(
             job_id=gang.job_id,
@@ -82,7 +83,7 @@ def plan(draft: Draft) -> None:
     """Decide what follows the stop. Called again whenever something changed while the gang waits for a node."""
     gang = draft.gang
     verdict = _verdict_in_force(draft)
-    decided = answer_of(draft, verdict)
+    decided = reconsider(draft, verdict, answer_of(draft, verdict))
     if decided.outcome is not None:
         _give_up(draft, decided, decided.outcome, verdict)
         return
@@ -101,6 +102,7 @@ def plan(draft: Draft) -> None:
         if gang.phase is Phase.DECIDING:
             draft.reasons += placement.reasons
             draft.move(Trigger.NO_CAPACITY, deadline_in_s=capacity_wait_s(draft))
+            tell_no_node(draft, placement)
         return
     draft.change(restarts=(*budget.restarts, *[draft.now] * charge), restart_count=gang.restart_count + 1)
     for rule_id, sentence in decided.notes:
@@ -142,18 +144,19 @@ def _restart(
     incident = draft.incident
     table = next_table(gang.table, gang.members, placement.moves)
     moves = changed_rows(gang.table, table)
-    chosen = choose(draft.history, gang.starts, found=gang.checkpoint_found)
     draft.reasons += placement.reasons
-    draft.explain("plan.checkpoint", chosen.sentence)
+    chosen = checkpoint_for(draft, verdict)
     if verdict is None and not incident.by_notice:
         draft.explain("plan.no_verdict", "no verdict came in time; the cause is unknown and the gang is started again")
     level, replaced = _level(draft, least, table)
     note_restart(draft, level, verdict)
+    note_plan(draft, level, table, verdict)
+    incident = draft.incident
     draft.change(incident=phases.planned(incident, draft.now))
     if level is RecoveryLevel.IN_PROCESS:
         draft.change_incident(in_process_attempts=incident.in_process_attempts + 1)
     draft.move(Trigger.PLANNED, deadline_in_s=start_deadline_s(draft))
-    _launch(draft, table, base=_base_of(gang, table), chosen=chosen, level=level, replaced=replaced)
+    launch(draft, table, base=base_of(gang, table), chosen=chosen, level=level, replaced=replaced)
     moved = {rank for row in moves for rank in table.ranks_of(row.node_id)}
     gone = {*incident.dead_ranks, *incident.condemned, *moved} if replaced is None else set(replaced)
     why: list[Reason] = [*(verdict.reasons[:1] if verdict else ()), *draft.reasons]
@@ -171,8 +174,10 @@ def _restart(
             granularity=granularity(table, replaced),
             moves=as_assignments(moves),
             checkpoint_step=chosen.step,
+            checkpoint_stepped_over=chosen.stepped_over,
             restarts_left=restarts_left,
             reasons=tuple(why[:REASONS_MAX]),
+            verdict=verdict.judged if verdict else None,
             planned_at=draft.now,
         )
     )
@@ -191,100 +196,3 @@ def _level(draft: Draft, least: RecoveryLevel, table: RankTable) -> tuple[Recove
     survivors = table.world_size - len(replaced)
     draft.explain("plan.in_process", f"{survivors} of {table.world_size} ranks go on in their processes; new: {word}")
     return RecoveryLevel.IN_PROCESS, replaced
-
-
-def _launch(
-    draft: Draft,
-    table: RankTable,
-    *,
-    base: RankTable,
-    chosen: ChosenCheckpoint,
-    level: RecoveryLevel,
-    replaced: tuple[int, ...] | None = None,
-) -> None:
-    """Make `table` the generation of the gang and order its start."""
-    gang = draft.gang
-    draft.change(
-        table=table,
-        preemption=None,
-        stopped=frozenset(),
-        started=frozenset(),
-        completed=frozenset(),
-        stepped=frozenset(),
-        starts=note_start(
-            gang.starts,
-            GenerationStart(topology_version=table.topology_version, step=-1 if chosen.step is None else chosen.step),
-        ),
-    )
-    _remember_table(draft, replaced)
-    draft.emit(_start_command(draft, base=base, chosen=chosen, level=level, replaced=replaced))
-
-
-def _remember_table(draft: Draft, replaced: tuple[int, ...] | None) -> None:
-    """Every agent that is present hears the start, whether it has a place or not, and holds its table from then on.
-
-    A node whose ranks are all new has to announce its blocks again; one survivor speaks for the script of its node.
-    """
-    table = draft.gang.table
-    version = table.topology_version
-    new = None if replaced is None else set(replaced)
-    kept = set() if new is None else {row.node_id for row in table.rows if not set(table.ranks_of(row.node_id)) <= new}
-    members = {
-        node_id: replace(member, table_version=version, in_process=member.in_process and node_id in kept)
-        if member.standing is Standing.PRESENT
-        else member
-        for node_id, member in draft.gang.members.items()
-    }
-    draft.change(members=members)
-
-
-def _base_of(gang: Gang, table: RankTable) -> RankTable:
-    """What the start is a change to: the current table, or nothing when a node of the new one may not hold it."""
-    version = gang.table.topology_version
-    if all(gang.members[row.node_id].table_version == version for row in table.rows):
-        return gang.table
-    return RankTable(topology_version=0)
-
-
-def _start_command(
-    draft: Draft,
-    *,
-    base: RankTable,
-    chosen: ChosenCheckpoint,
-    level: RecoveryLevel,
-    replaced: tuple[int, ...] | None,
-) -> StartWorkers:
-    """The order: only the rows that changed since `base`, and the store address that node_rank 0 keeps reserved."""
-    gang = draft.gang
-    first = gang.members[gang.table.rows[0].node_id]
-    return StartWorkers(
-        job_id=gang.job_id,
-        fence=draft.fence(),
-        operation_id=draft.operation_id("start_workers"),
-        expires_at=draft.expires_at(),
-        base_version=base.topology_version,
-        rows=as_assignments(changed_rows(base, gang.table)),
-        nnodes=gang.table.nnodes,
-        world_size=gang.table.world_size,
-        master_addr=first.address,
-        master_port=first.master_port,
-        checkpoint=chosen.ref,
-        restart_count=gang.restart_count,
-        level=level,
-        ranks_replaced=replaced,
-        reason=None if gang.incident is None else _why(gang.incident),
-    )
-
-
-def _why(incident: Incident) -> Reason:
-    """What broke the generation before, in one sentence for the person at the terminal."""
-    verdict = incident.verdict
-    if incident.by_notice:
-        return incident.trigger
-    if verdict is None:
-        return Reason(
-            rule_id="plan.no_verdict", sentence=f"unknown, no verdict came in time: {incident.trigger.sentence}"[:2_048]
-        )
-    first = verdict.reasons[0]
-    sentence = f"{verdict.attribution}, {verdict.cause}: {first.sentence}"[:2_048]
-    return Reason(rule_id=first.rule_id, sentence=sentence, evidence_ids=(verdict.fault_id,))

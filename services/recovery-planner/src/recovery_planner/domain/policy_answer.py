@@ -13,6 +13,7 @@ from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.ending import end_job
 from recovery_planner.domain.escalation import Answer, Fault, answer, higher
 from recovery_planner.domain.incident import Verdict
+from recovery_planner.domain.journal_entries import BACKOFF, tell_wait
 from recovery_planner.domain.past_restarts import PastRestart, remembered
 from recovery_planner.domain.withheld import observes
 
@@ -54,7 +55,8 @@ def waits_out(draft: Draft, decided: Answer) -> bool:
         return False
     if draft.gang.deadline_at != until:
         draft.change(deadline_at=until)
-        draft.explain("policy.backoff", f"{decided.sentence}; the restart waits until {until.isoformat()}")
+        sentence = f"{decided.sentence}; the restart waits until {until.isoformat()}"
+        tell_wait(draft, BACKOFF, draft.explain("policy.backoff", sentence))
     return True
 
 

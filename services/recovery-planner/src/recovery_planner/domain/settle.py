@@ -5,7 +5,7 @@ from __future__ import annotations
 from fault_contracts.recovery import JobOutcome, TrainingResumed
 from recovery_planner.domain import phases
 from recovery_planner.domain.draft import Draft
-from recovery_planner.domain.ending import close_incident, end_job
+from recovery_planner.domain.ending import RECOVERED, close_incident, end_job
 from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.gang_machine import Trigger
 from recovery_planner.domain.gang_stop import fault, leave_behind
@@ -128,12 +128,12 @@ def _resume(draft: Draft) -> None:
             incident_id=draft.incident.incident_id,
             job_id=gang.job_id,
             topology_version=gang.table.topology_version,
-            step=gang.step_max if by_step else None,
+            step=gang.step_now if by_step else None,
             by_step=by_step,
             resumed_at=draft.now,
         )
     )
-    close_incident(draft, "recovered", reason)
+    close_incident(draft, RECOVERED, reason)
 
 
 def _stopping(draft: Draft) -> None:

@@ -23,6 +23,7 @@ from fault_contracts.payload import Reason
 from fault_contracts.preemption import PreemptionNoticed
 from fault_contracts.rank_faults import RanksFaulted
 from recovery_planner.domain import membership, node_faults, preemption, verdict, worker_reports
+from recovery_planner.domain.accounting import keep_books
 from recovery_planner.domain.checkpoint_history import CheckpointHistory
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.gang import Gang
@@ -116,6 +117,8 @@ def step(
     if isinstance(event, AgentReported | AgentHeartbeat | WorkersStopped | NodeStandingSeen):
         weigh(draft, event.node_id)  # whoever comes, or comes back, is as good as its node
     settle(draft)
+    if draft.durable:
+        keep_books(draft)
     return Step(
         gang=draft.gang,
         reasons=tuple(draft.reasons),

@@ -13,6 +13,7 @@ from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.gang_stop import Fate, fault
 from recovery_planner.domain.incident import Verdict
 from recovery_planner.domain.policy_answer import answer_of
+from recovery_planner.domain.step_back import may_step_back
 from recovery_planner.domain.withheld import observes, withhold
 
 SEVERITY: dict[Action, int] = {
@@ -38,7 +39,10 @@ def verdict_of(fault_: FaultClassified) -> Verdict:
         reasons=fault_.reasons,
         summary=fault_.summary,
         culprit_node_id=fault_.culprit.node_id or "",
+        culprit_rank=fault_.culprit.rank,
         provisional=fault_.provisional,
+        confidence=fault_.confidence,
+        condition_ids=fault_.condition_ids,
     )
 
 
@@ -104,6 +108,10 @@ def fault_classified(draft: Draft, message: FaultClassified) -> None:
         return
     blame_late(draft, new)
     if new.action is Action.DONT_RETRY_NOTIFY_USER and answer_of(draft, new).outcome is not None:
+        if may_step_back(draft):
+            sentence = f"{new.cause}: a late verdict; should the fault come again, an older checkpoint is tried first"
+            draft.explain("checkpoint.on_trial", sentence, new.fault_id)
+            return
         # It came after the deadline and the gang is starting again, but what is the user's fault is not retried.
         reason = draft.explain("verdict.late_user", f"a late verdict says that it cannot help to retry: {new.cause}")
         end_job(draft, JobOutcome.FAILED_USER, reason, summary=new.summary)

@@ -20,6 +20,8 @@ from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.gang_stop import Fate, fault
 from recovery_planner.domain.member import Member, Standing
+from recovery_planner.domain.pace import paced
+from recovery_planner.domain.step_back import exit_fingerprint, note_sign, ranks_fingerprint
 from recovery_planner.domain.withheld import observes, withhold
 from training_topology.identity import NodeId
 
@@ -60,6 +62,7 @@ def worker_exited(draft: Draft, report: WorkerExited) -> None:
     reason = draft.explain(rule_id, f"rank {rank} on {report.node_id} {sentence}", draft.cause_id)
     fate = Fate(dead=not report.process_alive, asked=report.restart_asked or RestartAsked.IN_PROCESS)
     fault(draft, reason, node_id=report.node_id, rank=rank, observed_at=report.observed_at, fate=fate)
+    note_sign(draft, rank=rank, fingerprint=exit_fingerprint(report), observed_at=report.observed_at)
 
 
 def ranks_faulted(draft: Draft, report: RanksFaulted) -> None:
@@ -89,6 +92,8 @@ def ranks_faulted(draft: Draft, report: RanksFaulted) -> None:
         observed_at=report.observed_at,
         fate=Fate(dead=False, condemned=True, others=suspects[1:]),
     )
+    first = suspects[0] if suspects else None
+    note_sign(draft, rank=first, fingerprint=ranks_fingerprint(report), observed_at=report.observed_at)
 
 
 def _what_happened(report: WorkerExited) -> tuple[str, str]:
@@ -163,6 +168,7 @@ def step_reported(draft: Draft, report: StepReported) -> None:
         draft.ignore("report.stale", f"a step of {report.node_id}: about another generation")
         return
     draft.note_step(report.step)
+    draft.advise(pace=paced(gang.pace, report))
     row = next((row for row in gang.table.rows if row.node_id == report.node_id), None)
     if row is None or not report.first:
         return
