@@ -25,6 +25,7 @@ from phalanx_cli.demo.stage import (
     until_training,
 )
 from phalanx_cli.demo.story import JobStory
+from phalanx_cli.demo.truths import TRUTHS
 from phalanx_cli.demo.watch import NotSeen
 
 NODES_BY_NAME = ("node-a", "node-b", "node-c", "node-d")
@@ -33,6 +34,7 @@ GPU_NODES_BY_NAME = ("gpu-a", "gpu-b", "gpu-c", "gpu-d")
 HEADINGS = {
     Act.RESTARTS: "A job on two nodes with two ranks each; every fault must be recovered from",
     Act.IN_PLACE: "The same training as a re-executable block: processes must stay, but for the one that is killed",
+    Act.POLICY: "The same training with a recovery policy, for what a restart alone does not help",
     Act.HARDWARE: "The same training on nodes with GPUs (made up by a fake driver library): "
     "a sick GPU must lose its work, and a program's own fault must cost no node",
 }
@@ -75,7 +77,7 @@ async def recovering_job(stage: Stage, act: Act) -> None:
         whole_run_problems(
             story,
             outcome=JobOutcome.SUCCEEDED,
-            incidents=len(options.faults_of(act)),
+            incidents=sum(TRUTHS[fault].incidents for fault in options.faults_of(act)),
             left=left,
             expected=job.expected,
         )

@@ -29,8 +29,8 @@ class Injection:
     gpu_uuid: str = ""
     agents_killed: tuple[str, ...] = ()
     """Nodes whose agent was killed; they do not come back."""
-    second: tuple[str, int | None] | None = None
-    """Node and rank of what was hit at the same moment."""
+    also: tuple[tuple[str, int | None], ...] = ()
+    """Node and rank of what else was hit."""
 
 
 HOT_CELSIUS = 72
@@ -64,18 +64,30 @@ def inject(fault: Fault, story: JobStory, faults_dir: Path, hosts: Hosts | None 
             first, pid = _signal_rank(story, 0, signal.SIGKILL)
             killed = _kill_agent(fault, story)
             what = f"kill -9 of rank 0 on {first} (pid {pid}) and, with it, {killed.sentence}"
-            return replace(killed, sentence=what, second=(first, 0))
+            return replace(killed, sentence=what, also=((first, 0),))
         case Fault.EXCEPTION | Fault.RAISE_IN_PLACE:
             rank = 1
             node_id, _ = story.holder(rank)
             (faults_dir / f"fail_rank_{rank}").touch()
             what = f"rank {rank} on {node_id} raises OSError once, in its next step"
+        case Fault.POISONED:
+            return _poison(fault, story, faults_dir)
         case Fault.XID_31 | Fault.XID_79 | Fault.HOT_GPU:
             assert hosts is not None, "the act with GPUs has hosts"
             return _break_gpu(fault, story, faults_dir, hosts)
         case Fault.BUG:
             raise InjectionFailed("the bug is in its job's arguments from the start")
     return Injection(fault=fault, sentence=what, node_id=node_id, rank=rank)
+
+
+def _poison(fault: Fault, story: JobStory, faults_dir: Path) -> Injection:
+    """One rank writes it, and all have it after the next step: whichever fails first is as good as the others."""
+    rank = 1
+    node_id, _ = story.holder(rank)
+    (faults_dir / f"poison_rank_{rank}").touch()
+    what = f"a weight of rank {rank} on {node_id} becomes NaN just before the next checkpoint is saved"
+    others = tuple((story.holder(other)[0], other) for other in range(WORLD_SIZE) if other != rank)
+    return Injection(fault=fault, sentence=what, node_id=node_id, rank=rank, also=others)
 
 
 def _kill_agent(fault: Fault, story: JobStory) -> Injection:

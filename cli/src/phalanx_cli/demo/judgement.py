@@ -57,9 +57,11 @@ class Injected:
 def judge_recovery(story: JobStory, injected: Injected, lives: Lives) -> FaultResult:
     """A fault that must be recovered from, once, with the right verdict on the right suspect."""
     injection = injected.injection
-    incident = _incident(story, injected.incidents_before)
-    if incident is None:
+    first = _incident(story, injected.incidents_before)
+    if first is None:
         return _missing(injection.fault, injection.sentence, "no incident was opened")
+    # What is judged is the last of its incidents; one that did not come is counted by the job's own check.
+    incident = _incident(story, injected.incidents_before + TRUTHS[injection.fault].incidents - 1) or first
     problems = []
     closed, resumed = incident.closed, incident.resumed
     if closed is None or closed.outcome != "recovered":
@@ -75,6 +77,7 @@ def judge_recovery(story: JobStory, injected: Injected, lives: Lives) -> FaultRe
     problems += _wrong_node(injection, story, incident)
     problems += _wrong_hardware(injection, story, verdict)
     problems += _wrong_together(injection, story, incident)
+    problems += _wrong_checkpoint(injection, incident)
     return FaultResult(
         fault=injection.fault,
         injected=injection.sentence,
@@ -83,7 +86,7 @@ def judge_recovery(story: JobStory, injected: Injected, lives: Lives) -> FaultRe
         suspect=_suspect_words(*_suspect(incident, verdict)),
         reasons=_reasons(verdict),
         phases=closed.phases if closed else PhaseTimes(),
-        injected_to_seen_s=(incident.opened.opened_at - injected.at).total_seconds(),
+        injected_to_seen_s=(first.opened.opened_at - injected.at).total_seconds(),
         injected_to_resumed_s=None if resumed is None else (resumed.resumed_at - injected.at).total_seconds(),
         replaced=replaced,
         outcome="still open" if closed is None else closed.outcome,
@@ -174,7 +177,7 @@ def _wrong_verdict(fault: Fault, verdict: FaultClassified | None) -> list[str]:
 
 def _wrong_suspect(injection: Injection, incident: IncidentStory, verdict: FaultClassified | None) -> list[str]:
     found = _suspect(incident, verdict)
-    hit = [(injection.node_id, injection.rank), *([injection.second] if injection.second else [])]
+    hit = [(injection.node_id, injection.rank), *injection.also]
     if found in hit:
         return []
     truth = " and ".join(_suspect_words(*one) for one in hit)
@@ -209,10 +212,10 @@ def _wrong_hardware(injection: Injection, story: JobStory, verdict: FaultClassif
 
 def _wrong_together(injection: Injection, story: JobStory, incident: IncidentStory) -> list[str]:
     """Two faults of one moment: each was found, and one restart was enough for both."""
-    if injection.second is None:
+    if injection.fault is not Fault.TWO_AT_ONCE:
         return []
     problems = []
-    node_id, rank = injection.second
+    ((node_id, rank),) = injection.also
     version = incident.opened.topology_version
     if not any((one.node_id, one.exit.rank, one.topology_version) == (node_id, rank, version) for one in story.exits):
         problems.append(f"nobody saw the end of rank {rank} on {node_id}")
@@ -221,6 +224,20 @@ def _wrong_together(injection: Injection, story: JobStory, incident: IncidentSto
     if incident.closed is not None and incident.closed.attempts != 1:
         problems.append(f"it took {incident.closed.attempts} attempts to recover from two faults of one moment")
     return problems
+
+
+def _wrong_checkpoint(injection: Injection, incident: IncidentStory) -> list[str]:
+    """A poisoned checkpoint is stepped over, and no other is."""
+    over = [(plan.checkpoint_stepped_over, plan.checkpoint_step) for plan in incident.plans]
+    stepped = [(step, then) for step, then in over if step is not None]
+    if not TRUTHS[injection.fault].stepped_back:
+        return [f"the checkpoint of step {step} was stepped over" for step, _ in stepped]
+    if len(stepped) != 1:
+        return [f"{len(stepped)} checkpoints were stepped over instead of one"]
+    step, then = stepped[0]
+    if then is None or then >= step:
+        return [f"step {step} was stepped over, and the job started from {then}"]
+    return []
 
 
 def _wrong_processes(fault: Fault, replaced: frozenset[int] | None) -> list[str]:

@@ -9,6 +9,7 @@ JOBS = {
     Act.RESTARTS: "one job on two nodes; every rank gets a new process after each fault",
     Act.IN_PLACE: "a job that restarts in the processes that are there",
     Act.HARDWARE: "a job on nodes with GPUs that a fake driver library makes up",
+    Act.POLICY: "a job with a recovery policy",
     Act.BUG: "a job that no restart helps",
 }
 

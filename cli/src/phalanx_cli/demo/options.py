@@ -12,8 +12,12 @@ from phalanx_cli.demo.truths import TRUTHS
 STEPS_PER_FAULT_MIN = 60
 """A fault waits for the first complete checkpoint of its generation and for progress after it, which is told once a
 second: 20 steps and 50 at most, at the pace below."""
-SLOW_STEPS = 600
-"""A GPU is an outlier when it stood out in several looks, and its work is moved when that lasted: some ten seconds."""
+MORE_STEPS = {
+    # A GPU is an outlier when it stood out in several looks, and its work is moved when that lasted: some ten seconds.
+    Fault.HOT_GPU: 600,
+    # The poison goes into the next checkpoint, and fails the run after it.
+    Fault.POISONED: 60,
+}
 
 
 class BadOptions(ValueError):
@@ -47,7 +51,7 @@ class Options:
         if act in (Act.RESTARTS, Act.BUG):
             return self.steps
         faults = self.faults_of(act)
-        return _steps_needed(faults) + (SLOW_STEPS if Fault.HOT_GPU in faults else 0)
+        return _steps_needed(faults) + sum(MORE_STEPS.get(fault, 0) for fault in faults)
 
     @property
     def bug_at_step(self) -> int:

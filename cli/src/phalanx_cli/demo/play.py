@@ -36,7 +36,7 @@ UNFAILED = "unfailed"
 UNFAILED_LIMIT_S = 300.0
 HOT_TOLERANCE_S = 2.0
 """Five minutes by default: a hot GPU slows a gang down, it does not break it."""
-RECOVERING = (Act.RESTARTS, Act.IN_PLACE, Act.HARDWARE)
+RECOVERING = (Act.RESTARTS, Act.IN_PLACE, Act.HARDWARE, Act.POLICY)
 """The jobs that come to their end, in order."""
 
 

@@ -20,6 +20,8 @@ class Act(StrEnum):
     """The same training as a re-executable block: processes stay where they can."""
     HARDWARE = "hardware"
     """Each node has GPUs that a fake driver library makes up, and a host role that watches them."""
+    POLICY = "policy"
+    """A job with a recovery policy: what is done when a restart alone does not help."""
     BUG = "bug"
     """What no restart helps."""
 
@@ -39,4 +41,5 @@ class Fault(StrEnum):
     XID_31 = "xid-31"
     XID_79 = "xid-79"
     HOT_GPU = "hot-gpu"
+    POISONED = "poisoned-checkpoint"
     BUG = "bug"

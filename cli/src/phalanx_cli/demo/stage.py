@@ -16,12 +16,14 @@ from phalanx_cli.demo.place import RunFolder
 from phalanx_cli.demo.scenario import Act, Fault
 from phalanx_cli.demo.screen import Screen
 from phalanx_cli.demo.story import JobStory
+from phalanx_cli.demo.truths import TRUTHS
 from phalanx_cli.demo.watch import NotSeen, Watch
 from phalanx_cli.stack.stack import Stack
 from service_kit.clock import SystemClock
 from service_kit.ports import Bus
 
 CLUSTER = "demo"
+POLICY = Path(__file__).with_name("policy.yaml")
 LOG_RULES = Path(__file__).with_name("log_rules.yaml")
 START_LIMIT_S = 120.0
 """From the agents' start to the first step of all ranks: three interpreters import torch, in 50 s on busy cores."""
@@ -49,7 +51,8 @@ class Stage:
         place = Place(job_id=job_id, cluster=CLUSTER, nats_url=self.stack.nats_url, folder=self.folder.logs / job_id)
         module = "phalanx_cli.demo.train_in_place" if act is Act.IN_PLACE else "phalanx_cli.demo.train"
         script = training_arguments(self.options, act, self.folder, "--step-s", str(self.options.step_s), *extra)
-        return Agents(place, (module, *script), spares=spares, log_rules=LOG_RULES if act is Act.RESTARTS else None)
+        files = {Act.RESTARTS: ("--log-rules", str(LOG_RULES)), Act.POLICY: ("--policy", str(POLICY))}
+        return Agents(place, (module, *script), spares=spares, files=files.get(act, ()))
 
     def hosts(self, names: Sequence[str]) -> Hosts:
         """The host roles of the nodes, started.
@@ -160,6 +163,7 @@ async def inject_and_wait(
     if story.ended is not None:
         raise NotSeen(f"the job ended before {fault} could be injected; give it more --steps")
     before = len(story.incidents)
+    wanted = before + TRUTHS[fault].incidents
     at = SystemClock().now()
     injection = inject(fault, story, stage.folder.faults, job.hosts)
     stage.screen.line("inject", injection.sentence)
@@ -168,7 +172,7 @@ async def inject_and_wait(
     if meanwhile is not None:
         await meanwhile()
     await stage.watch.until(
-        lambda: (len(story.incidents) > before and story.open_incident is None) or story.ended is not None,
+        lambda: (len(story.incidents) >= wanted and story.open_incident is None) or story.ended is not None,
         f"the recovery from {fault}",
         limit_s=RECOVERY_LIMIT_S,
     )

@@ -8,6 +8,7 @@ ordinary loop.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from pathlib import Path
@@ -22,6 +23,9 @@ from phalanx_cli.demo.processes import write_process
 from phalanx_cli.demo.shards import checkpoint_folder, load_shards, save_shard
 from phalanx_cli.demo.weights import write_result
 from phalanx_cli.demo.words import ALPHABET, as_tokens, read_words
+
+LOSS_LOOK_STEPS = 5
+"""The loss is looked at now and then: on a GPU every look waits for the device."""
 
 
 def main() -> None:
@@ -63,7 +67,11 @@ def train(options: argparse.Namespace, given: tuple[int, str] | None) -> None:
         shown = float("nan") if _wanted(options.faults, f"nan_rank_{rank}") else loss  # injected fault
         sys.stdout.write(f"rank {rank}: step {step}, loss {shown:.4f}\n")
         sys.stdout.flush()
+        if step % LOSS_LOOK_STEPS == 0 and not math.isfinite(loss):
+            raise FloatingPointError(f"the loss is {loss} at step {step}")
         if step % options.checkpoint_every == 0:
+            if _wanted(options.faults, f"poison_rank_{rank}"):  # injected fault, in the part that this rank saves
+                trainer.weights[len(trainer.weights) * rank // world_size] = math.nan
             folder = checkpoint_folder(options.work / "checkpoints", step, world_size=world_size)
             save_shard(folder, state, rank=rank, world_size=world_size)
             link.checkpoint_saved(step, str(folder), writers=world_size)
@@ -96,7 +104,8 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument(
         "--faults",
         type=Path,
-        help="a file fail_rank_N or cuda_rank_N in this folder makes rank N fail once, nan_rank_N lets it print a NaN",
+        help="a file fail_rank_N or cuda_rank_N in this folder makes rank N fail once, nan_rank_N lets it print a NaN, "
+        "poison_rank_N puts one into its weights before it saves them",
     )
     parser.add_argument(
         "--bug-at-step", type=int, help="at this step, in every try, --bug-rank meets an unknown character"

@@ -20,6 +20,8 @@ class Truth:
         evidence: what a reason of the verdict has to name.
         replaced: the ranks that have to have another process afterwards, and no others.
         moved: the node has to lose its ranks to one in reserve; where it is not, every node has to keep its ranks.
+        incidents: how many it takes until the job is well again.
+        stepped_back: the last of them has to start from a checkpoint before the one that was loaded.
         sick_gpu: a GPU has to be blamed by its uuid; where it is not, no hardware may be blamed.
     """
 
@@ -31,6 +33,8 @@ class Truth:
     replaced: frozenset[int] = frozenset(range(WORLD_SIZE))
     moved: bool = False
     sick_gpu: bool = False
+    incidents: int = 1
+    stepped_back: bool = False
 
 
 TRUTHS: dict[Fault, Truth] = {
@@ -112,6 +116,15 @@ TRUTHS: dict[Fault, Truth] = {
         causes=("thermal_slowdown", "gpu_thermal"),
         moved=True,
         sick_gpu=True,
+    ),
+    Fault.POISONED: Truth(
+        # To the job it looks like a bug of its own, and from that checkpoint no retry helps.
+        done="a NaN in the weights that goes into a checkpoint: the restart from it fails as the run before did",
+        act=Act.POLICY,
+        attribution=Attribution.USER,
+        causes=("nan_loss", "repeated_exception"),
+        incidents=2,
+        stepped_back=True,
     ),
     Fault.BUG: Truth(
         done="a bug that does not pass on retry",

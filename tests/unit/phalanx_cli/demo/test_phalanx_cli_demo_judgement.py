@@ -24,7 +24,7 @@ from fault_contracts.recovery_level import RecoveryLevel
 from phalanx_cli.demo.inject import Injection
 from phalanx_cli.demo.judgement import Injected, judge_bug, judge_recovery, whole_run_problems
 from phalanx_cli.demo.scenario import Fault
-from phalanx_cli.demo.story import JobStory
+from phalanx_cli.demo.story import IncidentStory, JobStory
 
 ALL_NEW = {1: {0: 10, 1: 11, 2: 12, 3: 13}, 2: {0: 20, 1: 21, 2: 22, 3: 23}}
 NONE_NEW = {1: ALL_NEW[1], 2: ALL_NEW[1]}
@@ -288,7 +288,7 @@ def both(*, seen: bool = True, lost: bool = True, attempts: int = 1, culprit: Cu
 
 
 def two_at_once() -> Injected:
-    hit = Injection(fault=Fault.TWO_AT_ONCE, sentence="x", node_id="b", rank=None, second=("a", 3))
+    hit = Injection(fault=Fault.TWO_AT_ONCE, sentence="x", node_id="b", rank=None, also=(("a", 3),))
     return Injected(injection=hit, at=AT, incidents_before=0)
 
 
@@ -315,6 +315,50 @@ def test_a_node_that_is_lost_and_keeps_its_ranks_is_a_problem() -> None:
     job.rank_table[1] = "b"
     assert any("b was not moved" in problem for problem in judge_recovery(job, two_at_once(), ALL_NEW).problems)
     assert any("to another node" in problem for problem in judge_recovery(job, injected(), ALL_NEW).problems)
+
+
+def poisoned(*, stepped_over: int | None = 60, then: int | None = 40, incidents: int = 2) -> JobStory:
+    """The second incident starts from the checkpoint before the one that the first restart loaded."""
+    job = story(cause="repeated_exception", attribution=Attribution.USER)
+    first = job.incidents[0]
+    job.incidents.clear()
+    if incidents == 2:
+        opened = first.opened.model_copy(update={"incident_id": "h", "topology_version": 0})
+        job.incidents.append(IncidentStory(opened=opened, closed=first.closed))
+    job.incidents.append(first)
+    job.apply(
+        RecoveryPlanned(
+            incident_id="i", job_id="j", attempt=1, level=RecoveryLevel.PROCESS, topology_version=2, restarts_left=1,
+            reasons=(WHY,), planned_at=AT, checkpoint_step=then, checkpoint_stepped_over=stepped_over,
+        )
+    )  # fmt: skip
+    return job
+
+
+def poison() -> Injected:
+    return Injected(injection=injection(Fault.POISONED), at=AT, incidents_before=0)
+
+
+def test_a_poisoned_checkpoint_that_is_stepped_over_holds() -> None:
+    assert judge_recovery(poisoned(), poison(), ALL_NEW).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("job", "wanted"),
+    [
+        (poisoned(stepped_over=None), "0 checkpoints were stepped over instead of one"),
+        (poisoned(then=None), "started from None"),
+        (poisoned(then=80), "started from 80"),
+    ],
+)
+def test_a_poisoned_checkpoint_that_is_loaded_again_is_a_problem(job: JobStory, wanted: str) -> None:
+    assert any(wanted in problem for problem in judge_recovery(job, poison(), ALL_NEW).problems)
+
+
+def test_a_checkpoint_that_is_stepped_over_for_nothing_is_a_problem() -> None:
+    job = story()
+    job.incidents[0].plans = poisoned().incidents[1].plans
+    assert any("step 60 was stepped over" in problem for problem in judge_recovery(job, injected(), ALL_NEW).problems)
 
 
 def test_a_node_that_is_blamed_for_a_programs_fault_is_a_problem() -> None:

@@ -223,7 +223,7 @@ def test_two_faults_of_one_moment_hit_a_rank_and_the_agent_of_the_other_node(tmp
         for sleeper in sleepers:
             sleeper.kill()
             sleeper.wait()
-    assert (told.node_id, told.rank, told.second, told.agents_killed) == ("b", None, ("a", 0), ("b",))
+    assert (told.node_id, told.rank, told.also, told.agents_killed) == ("b", None, (("a", 0),), ("b",))
 
 
 def test_a_target_that_has_ended_is_said_and_not_passed_over(tmp_path: Path) -> None:
