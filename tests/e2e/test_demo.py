@@ -90,6 +90,21 @@ def test_a_sick_gpu_loses_its_work_and_a_programs_fault_costs_no_node(tmp_path: 
     assert left_behind(tmp_path) == []
 
 
+def test_two_faults_at_once_and_a_planner_killed_in_mid_recovery_end_in_one_gang(tmp_path: Path) -> None:
+    done = run_demo(tmp_path, "--faults", "two-at-once,kill-planner", "--steps", "240", "--json")
+    assert done.returncode == 0, done.stderr[-4000:]
+    result = json.loads(done.stdout)
+    assert result["held"] is True
+    assert result["weights_identical"] is True
+    both, planner = result["faults"]
+    assert both["verdict"] in ("platform, process_killed", "platform, agent_lost")
+    assert both["outcome"] == planner["outcome"] == "recovered"
+    assert planner["verdict"] == "platform, process_killed"
+    assert "kill -9 of recovery-planner" in done.stderr
+    assert "finished what the first one began" in done.stderr
+    assert left_behind(tmp_path) == []
+
+
 def test_options_that_make_no_sense_are_refused_at_once_with_one_line(tmp_path: Path) -> None:
     for arguments, wanted in ((("--faults", "flood"), "no fault 'flood'"), (("--steps", "5"), "too short")):
         done = run_demo(tmp_path / "never", *arguments)

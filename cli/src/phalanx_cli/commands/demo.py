@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phalanx_cli.demo.scenario import Act, BadOptions, Fault, Options, check, chosen_faults
+from phalanx_cli.demo.listing import listing
+from phalanx_cli.demo.options import BadOptions, Options, check, chosen_faults
+from phalanx_cli.demo.scenario import Act, Fault
 
 if TYPE_CHECKING:
     from phalanx_cli.demo.place import RunFolder
@@ -34,6 +36,9 @@ def demo(
     faults: Annotated[str, typer.Option(help=f"Which faults, separated by commas: {', '.join(Fault)}.")] = ",".join(
         _DEFAULTS.faults
     ),
+    list_: Annotated[
+        bool, typer.Option("--list", help="Say what can be injected and what has to come of it, and do nothing else.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of weights and batches.")] = _DEFAULTS.seed,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep checkpoints and server data, too; logs always stay.")
@@ -46,12 +51,16 @@ def demo(
     """Train on two nodes and some in reserve, break it in many ways, and show what each recovery cost.
 
     Real processes: nats-server, Valkey, the services, `phalanx run` agents with two ranks each, a small transformer
-    on real words. Four jobs: one whose ranks all get new processes after each fault, one that restarts in place, one on
-    nodes whose GPUs a fake driver library makes up (it needs a C compiler; without one this job is left out, and said
-    so), one with a bug. The final weights are compared with those of a run without faults.
+    on real words. Four jobs: one whose ranks all get new processes after each fault, also when two come at once and
+    when the planner itself is killed; one that restarts in place; one on nodes whose GPUs a fake driver library makes
+    up (it needs a C compiler; without one this job is left out, and said so); one with a bug. The final weights are
+    compared with those of a run without faults.
 
     Exit code 0 only if everything held; 1 if not; 2 for options that make no sense; 69 if the servers do not start.
     """
+    if list_:
+        sys.stdout.write(listing())
+        raise typer.Exit(EXIT_HELD)
     try:
         options = Options(
             steps=steps,

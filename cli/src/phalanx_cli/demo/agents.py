@@ -29,11 +29,11 @@ class Place:
 class Agents:
     """The agents of one job; all are ended with the block, however it is left."""
 
-    def __init__(self, place: Place, script: tuple[str, ...], *, spares: int, log_rules: Path | None = None) -> None:
+    def __init__(self, place: Place, script: tuple[str, ...], *, spares: int, files: tuple[str, ...] = ()) -> None:
         self._place = place
         self._script = script
         self._spares = spares
-        self._log_rules = () if log_rules is None else ("--log-rules", str(log_rules))
+        self._files = files
         self.processes: dict[str, GuardedProcess] = {}
 
     def __enter__(self) -> Agents:
@@ -55,7 +55,7 @@ class Agents:
             *("--cluster", place.cluster, "--nats-url", place.nats_url),
             *("--data-dir", str(place.folder / node_id), "--log-dir", str(place.folder / node_id / "ranks")),
             *("--redirects", "3"),
-            *self._log_rules,
+            *self._files,
             "-m",
             *self._script,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from phalanx_cli.demo.hosts import Hosts
@@ -27,6 +27,10 @@ class Injection:
     rank: int | None
     """Whom it hit; None: a whole node, or a device of it."""
     gpu_uuid: str = ""
+    agents_killed: tuple[str, ...] = ()
+    """Nodes whose agent was killed; they do not come back."""
+    also: tuple[tuple[str, int | None], ...] = ()
+    """Node and rank of what else was hit."""
 
 
 HOT_CELSIUS = 72
@@ -41,7 +45,7 @@ def inject(fault: Fault, story: JobStory, faults_dir: Path, hosts: Hosts | None 
     """
     rank: int | None
     match fault:
-        case Fault.KILL_RANK | Fault.KILL_IN_PLACE:
+        case Fault.KILL_RANK | Fault.KILL_IN_PLACE | Fault.KILL_PLANNER:
             rank = WORLD_SIZE - 1
             node_id, pid = _signal_rank(story, rank, signal.SIGKILL)
             what = f"kill -9 of rank {rank} on {node_id} (pid {pid})"
@@ -55,20 +59,42 @@ def inject(fault: Fault, story: JobStory, faults_dir: Path, hosts: Hosts | None 
             (faults_dir / f"nan_rank_{rank}").touch()
             what = f"rank {rank} on {node_id} prints a loss of NaN once, in its next step"
         case Fault.KILL_NODE:
-            rank, node_id = None, story.rank_table[-1]
-            pid = _signal(story.nodes[node_id].agent_pid, f"the agent of {node_id}", signal.SIGKILL)
-            what = f"kill -9 of the agent of {node_id} (pid {pid})"
+            return _kill_agent(fault, story)
+        case Fault.TWO_AT_ONCE:
+            first, pid = _signal_rank(story, 0, signal.SIGKILL)
+            killed = _kill_agent(fault, story)
+            what = f"kill -9 of rank 0 on {first} (pid {pid}) and, with it, {killed.sentence}"
+            return replace(killed, sentence=what, also=((first, 0),))
         case Fault.EXCEPTION | Fault.RAISE_IN_PLACE:
             rank = 1
             node_id, _ = story.holder(rank)
             (faults_dir / f"fail_rank_{rank}").touch()
             what = f"rank {rank} on {node_id} raises OSError once, in its next step"
+        case Fault.POISONED:
+            return _poison(fault, story, faults_dir)
         case Fault.XID_31 | Fault.XID_79 | Fault.HOT_GPU:
             assert hosts is not None, "the act with GPUs has hosts"
             return _break_gpu(fault, story, faults_dir, hosts)
         case Fault.BUG:
             raise InjectionFailed("the bug is in its job's arguments from the start")
     return Injection(fault=fault, sentence=what, node_id=node_id, rank=rank)
+
+
+def _poison(fault: Fault, story: JobStory, faults_dir: Path) -> Injection:
+    """One rank writes it, and all have it after the next step: whichever fails first is as good as the others."""
+    rank = 1
+    node_id, _ = story.holder(rank)
+    (faults_dir / f"poison_rank_{rank}").touch()
+    what = f"a weight of rank {rank} on {node_id} becomes NaN just before the next checkpoint is saved"
+    others = tuple((story.holder(other)[0], other) for other in range(WORLD_SIZE) if other != rank)
+    return Injection(fault=fault, sentence=what, node_id=node_id, rank=rank, also=others)
+
+
+def _kill_agent(fault: Fault, story: JobStory) -> Injection:
+    node_id = story.rank_table[-1]
+    pid = _signal(story.nodes[node_id].agent_pid, f"the agent of {node_id}", signal.SIGKILL)
+    what = f"kill -9 of the agent of {node_id} (pid {pid})"
+    return Injection(fault=fault, sentence=what, node_id=node_id, rank=None, agents_killed=(node_id,))
 
 
 def _break_gpu(fault: Fault, story: JobStory, faults_dir: Path, hosts: Hosts) -> Injection:

@@ -12,8 +12,9 @@ from fault_contracts.recovery import JobOutcome, PhaseTimes
 from fault_contracts.recovery_level import RecoveryLevel
 from phalanx_cli.demo.inject import Injection
 from phalanx_cli.demo.processes import Lives, replaced_ranks
-from phalanx_cli.demo.scenario import TRUTHS, WORLD_SIZE, Fault
+from phalanx_cli.demo.scenario import WORLD_SIZE, Fault
 from phalanx_cli.demo.story import IncidentStory, JobStory
+from phalanx_cli.demo.truths import TRUTHS, truth_words
 
 SUCCEEDED = "exit code 0"
 FAILED = "exit code 1"
@@ -56,9 +57,11 @@ class Injected:
 def judge_recovery(story: JobStory, injected: Injected, lives: Lives) -> FaultResult:
     """A fault that must be recovered from, once, with the right verdict on the right suspect."""
     injection = injected.injection
-    incident = _incident(story, injected.incidents_before)
-    if incident is None:
+    first = _incident(story, injected.incidents_before)
+    if first is None:
         return _missing(injection.fault, injection.sentence, "no incident was opened")
+    # What is judged is the last of its incidents; one that did not come is counted by the job's own check.
+    incident = _incident(story, injected.incidents_before + TRUTHS[injection.fault].incidents - 1) or first
     problems = []
     closed, resumed = incident.closed, incident.resumed
     if closed is None or closed.outcome != "recovered":
@@ -71,7 +74,10 @@ def judge_recovery(story: JobStory, injected: Injected, lives: Lives) -> FaultRe
     verdict = story.verdict_of(incident)
     problems += _wrong_verdict(injection.fault, verdict)
     problems += _wrong_suspect(injection, incident, verdict)
-    problems += _wrong_hardware(injection, story, incident, verdict)
+    problems += _wrong_node(injection, story, incident)
+    problems += _wrong_hardware(injection, story, verdict)
+    problems += _wrong_together(injection, story, incident)
+    problems += _wrong_checkpoint(injection, incident)
     return FaultResult(
         fault=injection.fault,
         injected=injection.sentence,
@@ -80,7 +86,7 @@ def judge_recovery(story: JobStory, injected: Injected, lives: Lives) -> FaultRe
         suspect=_suspect_words(*_suspect(incident, verdict)),
         reasons=_reasons(verdict),
         phases=closed.phases if closed else PhaseTimes(),
-        injected_to_seen_s=(incident.opened.opened_at - injected.at).total_seconds(),
+        injected_to_seen_s=(first.opened.opened_at - injected.at).total_seconds(),
         injected_to_resumed_s=None if resumed is None else (resumed.resumed_at - injected.at).total_seconds(),
         replaced=replaced,
         outcome="still open" if closed is None else closed.outcome,
@@ -135,12 +141,6 @@ def whole_run_problems(
     return problems
 
 
-def truth_words(fault: Fault) -> str:
-    """What the verdict has to be."""
-    truth = TRUTHS[fault]
-    return f"{truth.attribution}, {' or '.join(truth.causes)}"
-
-
 def _incident(story: JobStory, place: int) -> IncidentStory | None:
     return story.incidents[place] if place < len(story.incidents) else None
 
@@ -177,19 +177,27 @@ def _wrong_verdict(fault: Fault, verdict: FaultClassified | None) -> list[str]:
 
 def _wrong_suspect(injection: Injection, incident: IncidentStory, verdict: FaultClassified | None) -> list[str]:
     found = _suspect(incident, verdict)
-    if found == (injection.node_id, injection.rank):
+    hit = [(injection.node_id, injection.rank), *injection.also]
+    if found in hit:
         return []
-    truth = _suspect_words(injection.node_id, injection.rank)
+    truth = " and ".join(_suspect_words(*one) for one in hit)
     return [f"the suspect is {_suspect_words(*found)}, the fault was injected into {truth}"]
 
 
-def _wrong_hardware(
-    injection: Injection, story: JobStory, incident: IncidentStory, verdict: FaultClassified | None
-) -> list[str]:
-    """A sick GPU is blamed by its uuid and struck in the ledger, and its node has lost its work; no other has."""
+def _wrong_node(injection: Injection, story: JobStory, incident: IncidentStory) -> list[str]:
+    """A node that is lost or sick has lost its work to one in reserve; no other has."""
     moves = [row for plan in incident.plans for row in plan.moves]
-    standing = story.standings.get(injection.node_id)
     if not TRUTHS[injection.fault].moved:
+        return ["ranks were moved to another node"] if moves else []
+    if len(moves) != 1 or injection.node_id in story.rank_table:
+        return [f"the work of {injection.node_id} was not moved"]
+    return []
+
+
+def _wrong_hardware(injection: Injection, story: JobStory, verdict: FaultClassified | None) -> list[str]:
+    """A sick GPU is blamed by its uuid and struck in the ledger; nothing else brings a node's fitness into doubt."""
+    standing = story.standings.get(injection.node_id)
+    if not TRUTHS[injection.fault].sick_gpu:
         blamed = standing is not None and standing.fit is Health.BAD
         return [f"{injection.node_id} was blamed: {standing.reasons}"] if blamed and standing else []
     problems = []
@@ -199,9 +207,37 @@ def _wrong_hardware(
         problems.append(f"the ledger holds nothing against {injection.gpu_uuid}")
     if standing is None or standing.fit is not Health.BAD:
         problems.append(f"{injection.node_id} counts as fit for work")
-    if len(moves) != 1 or injection.node_id in story.rank_table:
-        problems.append(f"the work of {injection.node_id} was not moved")
     return problems
+
+
+def _wrong_together(injection: Injection, story: JobStory, incident: IncidentStory) -> list[str]:
+    """Two faults of one moment: each was found, and one restart was enough for both."""
+    if injection.fault is not Fault.TWO_AT_ONCE:
+        return []
+    problems = []
+    ((node_id, rank),) = injection.also
+    version = incident.opened.topology_version
+    if not any((one.node_id, one.exit.rank, one.topology_version) == (node_id, rank, version) for one in story.exits):
+        problems.append(f"nobody saw the end of rank {rank} on {node_id}")
+    if injection.node_id not in story.lost:
+        problems.append(f"nobody saw that {injection.node_id} is lost")
+    if incident.closed is not None and incident.closed.attempts != 1:
+        problems.append(f"it took {incident.closed.attempts} attempts to recover from two faults of one moment")
+    return problems
+
+
+def _wrong_checkpoint(injection: Injection, incident: IncidentStory) -> list[str]:
+    """A poisoned checkpoint is stepped over, and no other is."""
+    over = [(plan.checkpoint_stepped_over, plan.checkpoint_step) for plan in incident.plans]
+    stepped = [(step, then) for step, then in over if step is not None]
+    if not TRUTHS[injection.fault].stepped_back:
+        return [f"the checkpoint of step {step} was stepped over" for step, _ in stepped]
+    if len(stepped) != 1:
+        return [f"{len(stepped)} checkpoints were stepped over instead of one"]
+    step, then = stepped[0]
+    if then is None or then >= step:
+        return [f"step {step} was stepped over, and the job started from {then}"]
+    return []
 
 
 def _wrong_processes(fault: Fault, replaced: frozenset[int] | None) -> list[str]:

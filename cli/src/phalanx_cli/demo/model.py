@@ -2,7 +2,7 @@
 
 Written by hand on purpose: torch.optim and DistributedDataParallel import torch._dynamo at first use, which takes
 seconds for four ranks on two cores and would be counted as recovery. All parameters are views of one flat tensor, so
-that the gradient exchange is one all_reduce and a checkpoint shard is one slice.
+that the gradient exchange is one all_gather and a checkpoint shard is one slice.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ CONTEXT = 24
 WIDTH = 64
 HEADS = 4
 LAYERS = 2
+SHARDS = 4
+"""Batches of one step, over all ranks."""
 BATCH = 4
-"""Sequences for each rank and step."""
+"""Sequences of one batch."""
 LEARNING_RATE = 1e-3
 BETAS = (0.9, 0.99)
 EPSILON = 1e-8
@@ -64,9 +66,16 @@ class Speller(nn.Module):
 
 
 class Trainer:
-    """Model, Adam's moments and the data of one rank. `weights`, `mean` and `square` are the whole state."""
+    """Model, Adam's moments and the data of one rank. `weights`, `mean` and `square` are the whole state.
+
+    A step is taken over `SHARDS` batches, whoever computes them: their gradients are gathered and summed in the order
+    of the batches. So a gang that lost half of its ranks goes on with the same bits, only more slowly.
+    """
 
     def __init__(self, tokens: list[int], *, seed: int, rank: int, world_size: int) -> None:
+        """Raises ValueError when the batches cannot be dealt out evenly."""
+        if SHARDS % world_size:
+            raise ValueError(f"{SHARDS} batches a step cannot be dealt out evenly to {world_size} ranks")
         torch.manual_seed(seed)
         self._model = Speller()
         self._parameters = list(self._model.parameters())
@@ -79,23 +88,42 @@ class Trainer:
         self.mean = torch.zeros_like(self.weights)
         self.square = torch.zeros_like(self.weights)
         self._tokens = torch.tensor(tokens)
-        self._seed, self._rank, self._world_size = seed, rank, world_size
+        self._seed, self._world_size = seed, world_size
+        own = SHARDS // world_size
+        self._shards = range(rank * own, (rank + 1) * own)
 
-    def batch(self, step: int) -> Tensor:
-        """The sequences of this rank at a step: a function of seed, rank and step alone, so a replay sees the same."""
-        generator = torch.Generator().manual_seed((self._seed * 1_000_003 + step) * 4_096 + self._rank)
+    def batches(self, step: int) -> list[Tensor]:
+        """The sequences of this rank at a step: functions of seed, step and place alone, so a replay sees the same."""
+        return [self._batch(step, shard) for shard in self._shards]
+
+    def _batch(self, step: int, shard: int) -> Tensor:
+        generator = torch.Generator().manual_seed((self._seed * 1_000_003 + step) * 4_096 + shard)
         starts = torch.randint(len(self._tokens) - CONTEXT - 1, (BATCH, 1), generator=generator)
         return self._tokens[starts + torch.arange(CONTEXT + 1)]
 
-    def step(self, step: int, batch: Tensor) -> float:
-        """One step over all ranks; returns this rank's loss before it. Steps count from 1."""
+    def step(self, step: int, batches: list[Tensor], *, vote: bool = False) -> tuple[float, bool]:
+        """One step over all ranks. Steps count from 1.
+
+        Returns:
+            This rank's loss before the step, and whether any rank voted: the same answer on all of them.
+        """
+        losses, rows = zip(*(self._gradients(batch, vote=vote) for batch in batches), strict=True)
+        mine = torch.stack(rows)
+        gathered = [torch.empty_like(mine) for _ in range(self._world_size)]
+        dist.all_gather(gathered, mine)
+        whole = torch.cat(gathered)
+        total = whole[0].clone()
+        for row in whole[1:]:
+            total += row
+        self._adam(step, total[:-1] / SHARDS)
+        return sum(losses) / len(losses), bool(total[-1] > 0)
+
+    def _gradients(self, batch: Tensor, *, vote: bool) -> tuple[float, Tensor]:
+        """Loss and gradients of one batch, and the vote behind them."""
         logits = self._model(batch[:, :-1])
         loss = functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
-        gradients = torch.cat([g.reshape(-1) for g in torch.autograd.grad(loss, self._parameters)])
-        dist.all_reduce(gradients)
-        gradients /= self._world_size
-        self._adam(step, gradients)
-        return float(loss.detach())
+        gradients = torch.autograd.grad(loss, self._parameters)
+        return float(loss.detach()), torch.cat([*(g.reshape(-1) for g in gradients), torch.tensor([float(vote)])])
 
     def _adam(self, step: int, gradients: Tensor) -> None:
         self.mean.lerp_(gradients, 1 - BETAS[0])

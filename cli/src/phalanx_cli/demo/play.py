@@ -15,14 +15,15 @@ from fault_contracts.agent import WorkersStopped
 from fault_contracts.payload import Payload
 from phalanx_cli.demo.acts import bug_job, recovering_job
 from phalanx_cli.demo.judgement import SUCCEEDED
+from phalanx_cli.demo.options import Options
 from phalanx_cli.demo.place import RunFolder
 from phalanx_cli.demo.report import Report
-from phalanx_cli.demo.scenario import WORLD_SIZE, Act, Options
+from phalanx_cli.demo.scenario import WORLD_SIZE, Act
 from phalanx_cli.demo.screen import Screen
 from phalanx_cli.demo.stage import CLUSTER, Stage
 from phalanx_cli.demo.story import JobStory
 from phalanx_cli.demo.watch import Watch
-from phalanx_cli.demo.weights import compare
+from phalanx_cli.demo.weights import compare, last_step
 from phalanx_cli.journal.sentences import sentence
 from phalanx_cli.stack.guard import GuardedProcess, ProcessSpec
 from phalanx_cli.stack.services import SERVICES, ServiceSpec
@@ -35,8 +36,8 @@ UNFAILED = "unfailed"
 UNFAILED_LIMIT_S = 300.0
 HOT_TOLERANCE_S = 2.0
 """Five minutes by default: a hot GPU slows a gang down, it does not break it."""
-SPARES = {Act.RESTARTS: 1, Act.IN_PLACE: 0, Act.HARDWARE: 2}
-"""The jobs that come to their end, in order, and the nodes in reserve that their faults use up."""
+RECOVERING = (Act.RESTARTS, Act.IN_PLACE, Act.HARDWARE, Act.POLICY)
+"""The jobs that come to their end, in order."""
 
 
 def impatient_services() -> tuple[ServiceSpec, ...]:
@@ -59,7 +60,7 @@ async def play(options: Options, folder: RunFolder, screen: Screen) -> Report:
     screen.heading(
         f"Starting nats-server, Valkey and three services; {WORLD_SIZE} ranks train without faults meanwhile"
     )
-    acts = tuple(act for act in SPARES if options.faults_of(act))
+    acts = tuple(act for act in RECOVERING if options.faults_of(act))
     problems: list[str] = []
     async with AsyncExitStack() as exits:
         stack, _ = await asyncio.gather(
@@ -70,9 +71,9 @@ async def play(options: Options, folder: RunFolder, screen: Screen) -> Report:
         exits.push_async_callback(connection.close)
         bus = JetStreamBus(connection, cluster=CLUSTER)
         watch = await exits.enter_async_context(Watch(bus, _shown_on(screen)))
-        stage = Stage(options=options, folder=folder, screen=screen, watch=watch, nats_url=stack.nats_url, bus=bus)
+        stage = Stage(options=options, folder=folder, screen=screen, watch=watch, stack=stack, bus=bus)
         for act in acts:
-            await recovering_job(stage, act, spares=SPARES[act])
+            await recovering_job(stage, act)
         if options.faults_of(Act.BUG):
             await bug_job(stage)
         problems += stage.problems
@@ -83,7 +84,7 @@ async def play(options: Options, folder: RunFolder, screen: Screen) -> Report:
             folder.work(act),
             job=f"demo-{act}",
             world_size=WORLD_SIZE,
-            step=options.steps_of(act),
+            step=last_step(folder.work(act)),
         )
         for act in acts
     )
@@ -102,10 +103,10 @@ async def _unfailed(
     """The run to compare with, for all jobs at once; not paced, for nobody watches it."""
     if not acts:
         return
-    ends = sorted(options.steps_of(act) for act in acts)
+    steps = max(options.steps_of(act) for act in acts)
     script = (
-        *("--work", str(folder.work(UNFAILED)), "--steps", str(ends[-1]), "--seed", str(options.seed)),
-        *("--checkpoint-every", str(options.checkpoint_every), "--results-at", *map(str, ends)),
+        *("--work", str(folder.work(UNFAILED)), "--steps", str(steps), "--seed", str(options.seed)),
+        *("--checkpoint-every", str(options.checkpoint_every)),
     )
     process = GuardedProcess(
         ProcessSpec(
@@ -124,7 +125,7 @@ async def _unfailed(
         process.kill()
     if process.ending != SUCCEEDED:
         problems.append(f"the unfailed run ended with {process.ending}: see {folder.logs / 'unfailed.log'}")
-    screen.line(UNFAILED, f"{ends[-1]} steps without faults: {process.ending}")
+    screen.line(UNFAILED, f"{steps} steps without faults: {process.ending}")
 
 
 def _shown_on(screen: Screen) -> Callable[[JobStory, Payload, datetime], None]:

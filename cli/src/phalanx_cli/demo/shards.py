@@ -16,9 +16,9 @@ State = tuple[Tensor, ...]
 """Flat tensors of equal length."""
 
 
-def checkpoint_folder(root: Path, step: int) -> Path:
-    """The one path that all ranks report for a step."""
-    return root / f"step_{step:08d}"
+def checkpoint_folder(root: Path, step: int, *, world_size: int) -> Path:
+    """The one path that all ranks report for a step; a gang of another size writes shards of its own beside it."""
+    return root / f"step_{step:08d}_of_{world_size}"
 
 
 def save_shard(folder: Path, state: State, *, rank: int, world_size: int) -> None:
@@ -33,16 +33,22 @@ def save_shard(folder: Path, state: State, *, rank: int, world_size: int) -> Non
     partial.rename(path)
 
 
-def load_shards(folder: Path, state: State, *, world_size: int) -> None:
-    """Fill the state from the shards of all ranks.
+def load_shards(folder: Path, state: State) -> None:
+    """Fill the state from the shards of all ranks that wrote it, however many read it.
 
     Raises:
         FileNotFoundError: a shard is missing; the checkpoint was not confirmed by every rank.
     """
+    world_size = _writers(folder)
     for rank in range(world_size):
         parts = torch.load(_shard(folder, rank, world_size), weights_only=True)
         for whole, part in zip(_slices(state, rank, world_size), parts, strict=True):
             whole.copy_(part)
+
+
+def _writers(folder: Path) -> int:
+    """How many ranks wrote a checkpoint, from the name of its folder."""
+    return int(folder.name.rpartition("_of_")[2])
 
 
 def _shard(folder: Path, rank: int, world_size: int) -> Path:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,21 +11,24 @@ from phalanx_cli.demo.agents import Agents, Place
 from phalanx_cli.demo.hosts import Hosts
 from phalanx_cli.demo.inject import inject
 from phalanx_cli.demo.judgement import KILLED, SUCCEEDED, FaultResult, Injected
+from phalanx_cli.demo.options import Options
 from phalanx_cli.demo.place import RunFolder
-from phalanx_cli.demo.scenario import Act, Fault, Options
+from phalanx_cli.demo.scenario import Act, Fault
 from phalanx_cli.demo.screen import Screen
 from phalanx_cli.demo.story import JobStory
+from phalanx_cli.demo.truths import TRUTHS
 from phalanx_cli.demo.watch import NotSeen, Watch
+from phalanx_cli.stack.stack import Stack
 from service_kit.clock import SystemClock
 from service_kit.ports import Bus
 
 CLUSTER = "demo"
+POLICY = Path(__file__).with_name("policy.yaml")
 LOG_RULES = Path(__file__).with_name("log_rules.yaml")
 START_LIMIT_S = 120.0
 """From the agents' start to the first step of all ranks: three interpreters import torch, in 50 s on busy cores."""
 PROGRESS_LIMIT_S = 30.0
 """For a complete checkpoint and a step after it: a second's work."""
-ANSWER_LIMIT_S = 5.0
 RECOVERY_LIMIT_S = 45.0
 """From a fault to its closed incident; the planner's own limits are shorter."""
 
@@ -39,17 +41,18 @@ class Stage:
     folder: RunFolder
     screen: Screen
     watch: Watch
-    nats_url: str
+    stack: Stack
     bus: Bus
     results: list[FaultResult] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def agents(self, job_id: str, act: Act, *extra: str, spares: int) -> Agents:
         """The agents of one job, not started yet."""
-        place = Place(job_id=job_id, cluster=CLUSTER, nats_url=self.nats_url, folder=self.folder.logs / job_id)
+        place = Place(job_id=job_id, cluster=CLUSTER, nats_url=self.stack.nats_url, folder=self.folder.logs / job_id)
         module = "phalanx_cli.demo.train_in_place" if act is Act.IN_PLACE else "phalanx_cli.demo.train"
         script = training_arguments(self.options, act, self.folder, "--step-s", str(self.options.step_s), *extra)
-        return Agents(place, (module, *script), spares=spares, log_rules=LOG_RULES if act is Act.RESTARTS else None)
+        files = {Act.RESTARTS: ("--log-rules", str(LOG_RULES)), Act.POLICY: ("--policy", str(POLICY))}
+        return Agents(place, (module, *script), spares=spares, files=files.get(act, ()))
 
     def hosts(self, names: Sequence[str]) -> Hosts:
         """The host roles of the nodes, started.
@@ -58,7 +61,7 @@ class Stage:
             NoCompiler, BuildFailed: the fake driver library cannot be built here.
         """
         hosts = Hosts(
-            self.folder.logs / "hosts", cluster=CLUSTER, nats_url=self.nats_url, cache=self.folder.root.parent
+            self.folder.logs / "hosts", cluster=CLUSTER, nats_url=self.stack.nats_url, cache=self.folder.root.parent
         )
         hosts.start(names)
         return hosts
@@ -68,6 +71,7 @@ class Stage:
 class Job:
     """One job on the stage."""
 
+    act: Act
     story: JobStory
     agents: Agents
     names: tuple[str, ...]
@@ -76,6 +80,8 @@ class Job:
     injected: list[Injected] = field(default_factory=list)
     expected: dict[str, str] = field(default_factory=dict)
     """How each agent has to end."""
+    problems: list[str] = field(default_factory=list)
+    """Of what was done to a recovery while it was under way."""
 
 
 def training_arguments(options: Options, act: Act, folder: RunFolder, *extra: str) -> tuple[str, ...]:
@@ -132,8 +138,12 @@ async def until_training(stage: Stage, job: Job) -> None:
             raise NotSeen(f"phalanx run on {name} ended with {process.ending}: see {job.agents.log_path(name)}")
 
 
-async def inject_and_wait(stage: Stage, job: Job, fault: Fault) -> None:
+async def inject_and_wait(
+    stage: Stage, job: Job, fault: Fault, meanwhile: Callable[[], Awaitable[None]] | None = None
+) -> None:
     """Hit when the newest generation has a whole checkpoint and steps after it; then wait for the closed incident.
+
+    `meanwhile` is what else is done to the recovery while it is under way.
 
     Raises:
         NotSeen: no progress, no recovery, or the job was too short.
@@ -153,38 +163,19 @@ async def inject_and_wait(stage: Stage, job: Job, fault: Fault) -> None:
     if story.ended is not None:
         raise NotSeen(f"the job ended before {fault} could be injected; give it more --steps")
     before = len(story.incidents)
+    wanted = before + TRUTHS[fault].incidents
     at = SystemClock().now()
     injection = inject(fault, story, stage.folder.faults, job.hosts)
     stage.screen.line("inject", injection.sentence)
     job.injected.append(Injected(injection=injection, at=at, incidents_before=before))
-    if fault is Fault.KILL_NODE:
-        job.expected[injection.node_id] = KILLED
+    job.expected.update(dict.fromkeys(injection.agents_killed, KILLED))
+    if meanwhile is not None:
+        await meanwhile()
     await stage.watch.until(
-        lambda: (len(story.incidents) > before and story.open_incident is None) or story.ended is not None,
+        lambda: (len(story.incidents) >= wanted and story.open_incident is None) or story.ended is not None,
         f"the recovery from {fault}",
         limit_s=RECOVERY_LIMIT_S,
     )
-
-
-async def come_back(stage: Stage, job: Job, node_id: str) -> None:
-    """Start the agent of a node anew whose GPU is broken: it must be told why it gets no ranks.
-
-    Raises:
-        NotSeen: it did not report, or nobody held it back.
-    """
-    story, agents = job.story, job.agents
-    before = story.nodes[node_id].agent_pid
-    await agents.stop(node_id)
-    agents.start(node_id)
-    await stage.watch.until(
-        lambda: story.nodes[node_id].agent_pid != before, f"the agent of {node_id} again", limit_s=START_LIMIT_S
-    )
-    question = json.dumps({"node_id": node_id}).encode()
-    answer = await stage.bus.ask(what="admission", key=story.job_id, body=question, timeout_s=ANSWER_LIMIT_S)
-    reason = str(json.loads(answer).get("reason", "")) if answer else "no answer"
-    if not reason.startswith(f"{node_id} is held back"):
-        raise NotSeen(f"{node_id} came back and was not held back: {reason or 'it was admitted'}")
-    stage.screen.line("held", f"{node_id} came back: {reason}")
 
 
 def rest_s(steps: int, step_s: float) -> float:

@@ -8,6 +8,7 @@ from fault_contracts.agent import (
     AgentReported,
     CheckpointReported,
     StepReported,
+    WorkerExited,
     WorkersStarted,
 )
 from fault_contracts.faults import FaultClassified
@@ -19,6 +20,7 @@ from fault_contracts.recovery import (
     IncidentClosed,
     IncidentOpened,
     JobEnded,
+    NodeLost,
     RecoveryPlanned,
     TrainingResumed,
 )
@@ -62,6 +64,9 @@ class JobStory:
         self.incidents: list[IncidentStory] = []
         self.ended: JobEnded | None = None
         self.verdicts: list[FaultClassified] = []
+        self.exits: list[WorkerExited] = []
+        self.lost: set[str] = set()
+        """Nodes whose agent was found gone."""
         self.watched: set[str] = set()
         """Nodes whose host role has told what is in them."""
         self.struck: dict[str, str] = {}
@@ -140,6 +145,10 @@ class JobStory:
             case CheckpointReported():
                 if event.topology_version >= self.topology_version:
                     self._confirmed.setdefault(event.step, set()).add(event.rank)
+            case WorkerExited():
+                self.exits.append(event)
+            case NodeLost():
+                self.lost.add(event.node_id)
             case IncidentOpened():
                 self.incidents.append(IncidentStory(opened=event))
             case FaultClassified():

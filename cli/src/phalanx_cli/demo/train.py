@@ -8,6 +8,7 @@ ordinary loop.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from pathlib import Path
@@ -17,10 +18,14 @@ import torch.distributed as dist
 
 import worker_link
 from phalanx_cli.demo.model import Trainer
+from phalanx_cli.demo.pace import enough_wanted, step_s_wanted
 from phalanx_cli.demo.processes import write_process
 from phalanx_cli.demo.shards import checkpoint_folder, load_shards, save_shard
 from phalanx_cli.demo.weights import write_result
 from phalanx_cli.demo.words import ALPHABET, as_tokens, read_words
+
+LOSS_LOOK_STEPS = 5
+"""The loss is looked at now and then: on a GPU every look waits for the device."""
 
 
 def main() -> None:
@@ -46,31 +51,36 @@ def train(options: argparse.Namespace, given: tuple[int, str] | None) -> None:
     done = 0
     if given:
         done, path = given
-        load_shards(Path(path), state, world_size=world_size)
+        load_shards(Path(path), state)
     link = worker_link.connect()
     for step in range(done + 1, options.steps + 1):
         started_s = time.monotonic()
-        batch = trainer.batch(step)
+        batches = trainer.batches(step)
         if _wanted(options.faults, f"fail_rank_{rank}"):  # injected fault
             raise OSError(5, "Input/output error while reading the next batch (injected, passes on retry)")
         if _wanted(options.faults, f"cuda_rank_{rank}"):  # injected fault
             raise RuntimeError("CUDA error: an illegal memory access was encountered (injected, passes on retry)")
         if step == options.bug_at_step and rank == options.bug_rank:  # injected fault
-            batch[0, 0] = len(ALPHABET)  # a character that the model does not know
-        loss = trainer.step(step, batch)
+            batches[0][0, 0] = len(ALPHABET)  # a character that the model does not know
+        loss, ending = trainer.step(step, batches, vote=enough_wanted(options.work))
         link.step(step)
         shown = float("nan") if _wanted(options.faults, f"nan_rank_{rank}") else loss  # injected fault
         sys.stdout.write(f"rank {rank}: step {step}, loss {shown:.4f}\n")
         sys.stdout.flush()
+        if step % LOSS_LOOK_STEPS == 0 and not math.isfinite(loss):
+            raise FloatingPointError(f"the loss is {loss} at step {step}")
         if step % options.checkpoint_every == 0:
-            folder = checkpoint_folder(options.work / "checkpoints", step)
+            if _wanted(options.faults, f"poison_rank_{rank}"):  # injected fault, in the part that this rank saves
+                trainer.weights[len(trainer.weights) * rank // world_size] = math.nan
+            folder = checkpoint_folder(options.work / "checkpoints", step, world_size=world_size)
             save_shard(folder, state, rank=rank, world_size=world_size)
             link.checkpoint_saved(step, str(folder), writers=world_size)
-        if step in (options.steps, *options.results_at):
             digest = write_result(options.work, trainer.weights.numpy().tobytes(), rank=rank, step=step)
             sys.stdout.write(f"rank {rank}: weights of step {step}: sha256 {digest[:12]}\n")
+            if ending:
+                break  # at a step that the unfailed run has weights of, and all ranks at the same one
         # A step of a real model takes longer than this one; the pace leaves time to watch.
-        time.sleep(max(0.0, options.step_s - (time.monotonic() - started_s)))
+        time.sleep(max(0.0, step_s_wanted(options.work, options.step_s) - (time.monotonic() - started_s)))
     dist.barrier()
     dist.destroy_process_group()
 
@@ -87,15 +97,15 @@ def parse_options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="Train the demo's model.")
     parser.add_argument("--work", type=Path, required=True, help="shared folder of checkpoints and the result")
-    parser.add_argument("--steps", type=int, required=True)
-    parser.add_argument("--results-at", type=int, nargs="*", default=[], metavar="STEP", help="beside the last step")
+    parser.add_argument("--steps", type=int, required=True, help="at most")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--checkpoint-every", type=int, default=20, metavar="STEPS")
     parser.add_argument("--step-s", type=float, default=0.0, help="shortest duration of a step in seconds")
     parser.add_argument(
         "--faults",
         type=Path,
-        help="a file fail_rank_N or cuda_rank_N in this folder makes rank N fail once, nan_rank_N lets it print a NaN",
+        help="a file fail_rank_N or cuda_rank_N in this folder makes rank N fail once, nan_rank_N lets it print a NaN, "
+        "poison_rank_N puts one into its weights before it saves them",
     )
     parser.add_argument(
         "--bug-at-step", type=int, help="at this step, in every try, --bug-rank meets an unknown character"

@@ -8,6 +8,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+_RESULT = "result_"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsVerdict:
@@ -30,6 +32,11 @@ def write_result(work: Path, weights: bytes, *, rank: int, step: int) -> str:
     return digest
 
 
+def last_step(work: Path) -> int:
+    """The newest step that a run left results of; 0 when there are none."""
+    return max((int(folder.name.removeprefix(_RESULT)) for folder in work.glob(f"{_RESULT}*")), default=0)
+
+
 def compare(unfailed: Path, failed: Path, *, job: str, world_size: int, step: int) -> WeightsVerdict:
     """Compare the results of all ranks of both runs at a step; the folders are those that the runs worked in."""
     found: dict[str, set[str]] = {}
@@ -44,13 +51,14 @@ def compare(unfailed: Path, failed: Path, *, job: str, world_size: int, step: in
             return WeightsVerdict(job=job, identical=False, sentence=sentence)
     ours, theirs = (digests.pop() for digests in found.values())
     if ours != theirs:
-        return WeightsVerdict(job=job, identical=False, sentence=f"sha256 {theirs[:16]} instead of {ours[:16]}")
-    sentence = f"sha256 {ours[:16]} on all ranks of both runs"
+        sentence = f"sha256 {theirs[:16]} instead of {ours[:16]} at step {step}"
+        return WeightsVerdict(job=job, identical=False, sentence=sentence)
+    sentence = f"sha256 {ours[:16]} on all ranks of both runs at step {step}"
     return WeightsVerdict(job=job, identical=True, sentence=sentence, digest=ours)
 
 
 def _path(work: Path, rank: int, step: int) -> Path:
-    return work / f"result_{step}" / f"rank_{rank}.json"
+    return work / f"{_RESULT}{step}" / f"rank_{rank}.json"
 
 
 def _read(work: Path, rank: int, step: int) -> str:

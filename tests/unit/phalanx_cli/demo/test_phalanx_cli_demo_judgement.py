@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from fault_contracts.agent import ExitStatus, WorkerExited
 from fault_contracts.faults import Action, Attribution, Culprit, FaultClassified
 from fault_contracts.hardware import HardwareChange, HardwareChanged, LedgerEntry, NodeStanding, NodeStandingChanged
 from fault_contracts.payload import Health, Reason
@@ -14,6 +15,7 @@ from fault_contracts.recovery import (
     JobEnded,
     JobOutcome,
     NodeAssignment,
+    NodeLost,
     PhaseTimes,
     RecoveryPlanned,
     TrainingResumed,
@@ -22,7 +24,7 @@ from fault_contracts.recovery_level import RecoveryLevel
 from phalanx_cli.demo.inject import Injection
 from phalanx_cli.demo.judgement import Injected, judge_bug, judge_recovery, whole_run_problems
 from phalanx_cli.demo.scenario import Fault
-from phalanx_cli.demo.story import JobStory
+from phalanx_cli.demo.story import IncidentStory, JobStory
 
 ALL_NEW = {1: {0: 10, 1: 11, 2: 12, 3: 13}, 2: {0: 20, 1: 21, 2: 22, 3: 23}}
 NONE_NEW = {1: ALL_NEW[1], 2: ALL_NEW[1]}
@@ -256,6 +258,107 @@ def test_a_sick_gpu_that_is_blamed_listed_and_left_behind_holds() -> None:
 )
 def test_a_sick_gpu_that_gets_away_with_it_is_a_problem(job: JobStory, wanted: str) -> None:
     assert any(wanted in problem for problem in judge_recovery(job, lost_gpu(), ALL_NEW).problems)
+
+
+def both(*, seen: bool = True, lost: bool = True, attempts: int = 1, culprit: Culprit = RANK_3) -> JobStory:
+    """A rank of node a and the agent of node b are gone at once; node c takes over from b."""
+    job = story(culprit=culprit)
+    job.apply(GangFormed(job_id="j", topology_version=1, nodes=("a", "b"), spares=("c",), world_size=4, formed_at=AT))
+    row = NodeAssignment(node_rank=1, node_id="c", address="x", nproc=2)
+    job.apply(
+        RecoveryPlanned(
+            incident_id="i", job_id="j", attempt=1, level=RecoveryLevel.PROCESS, topology_version=2, moves=(row,),
+            restarts_left=1, reasons=(WHY,), planned_at=AT,
+        )
+    )  # fmt: skip
+    if seen:
+        status = ExitStatus(rank=3, local_rank=1, pid=7, signal=9)
+        job.apply(
+            WorkerExited(
+                node_id="a", instance_id="i", job_id="j", topology_version=1, ordinal=0, exit=status, ran_s=1,
+                observed_at=AT,
+            )
+        )  # fmt: skip
+    if lost:
+        job.apply(NodeLost(job_id="j", node_id="b", topology_version=1, reason=WHY, lost_at=AT))
+    closed = job.incidents[0].closed
+    assert closed is not None
+    job.incidents[0].closed = closed.model_copy(update={"attempts": attempts})
+    return job
+
+
+def two_at_once() -> Injected:
+    hit = Injection(fault=Fault.TWO_AT_ONCE, sentence="x", node_id="b", rank=None, also=(("a", 3),))
+    return Injected(injection=hit, at=AT, incidents_before=0)
+
+
+@pytest.mark.parametrize("culprit", [RANK_3, Culprit(node_id="b")])
+def test_two_faults_at_once_hold_whichever_of_them_is_blamed(culprit: Culprit) -> None:
+    assert judge_recovery(both(culprit=culprit), two_at_once(), ALL_NEW).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("job", "wanted"),
+    [
+        (both(seen=False), "nobody saw the end of rank 3 on a"),
+        (both(lost=False), "nobody saw that b is lost"),
+        (both(attempts=2), "2 attempts"),
+        (both(culprit=Culprit(node_id="c")), "the fault was injected into b and rank 3, a"),
+    ],
+)
+def test_one_of_two_faults_that_nobody_found_is_a_problem(job: JobStory, wanted: str) -> None:
+    assert any(wanted in problem for problem in judge_recovery(job, two_at_once(), ALL_NEW).problems)
+
+
+def test_a_node_that_is_lost_and_keeps_its_ranks_is_a_problem() -> None:
+    job = both()
+    job.rank_table[1] = "b"
+    assert any("b was not moved" in problem for problem in judge_recovery(job, two_at_once(), ALL_NEW).problems)
+    assert any("to another node" in problem for problem in judge_recovery(job, injected(), ALL_NEW).problems)
+
+
+def poisoned(*, stepped_over: int | None = 60, then: int | None = 40, incidents: int = 2) -> JobStory:
+    """The second incident starts from the checkpoint before the one that the first restart loaded."""
+    job = story(cause="repeated_exception", attribution=Attribution.USER)
+    first = job.incidents[0]
+    job.incidents.clear()
+    if incidents == 2:
+        opened = first.opened.model_copy(update={"incident_id": "h", "topology_version": 0})
+        job.incidents.append(IncidentStory(opened=opened, closed=first.closed))
+    job.incidents.append(first)
+    job.apply(
+        RecoveryPlanned(
+            incident_id="i", job_id="j", attempt=1, level=RecoveryLevel.PROCESS, topology_version=2, restarts_left=1,
+            reasons=(WHY,), planned_at=AT, checkpoint_step=then, checkpoint_stepped_over=stepped_over,
+        )
+    )  # fmt: skip
+    return job
+
+
+def poison() -> Injected:
+    return Injected(injection=injection(Fault.POISONED), at=AT, incidents_before=0)
+
+
+def test_a_poisoned_checkpoint_that_is_stepped_over_holds() -> None:
+    assert judge_recovery(poisoned(), poison(), ALL_NEW).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("job", "wanted"),
+    [
+        (poisoned(stepped_over=None), "0 checkpoints were stepped over instead of one"),
+        (poisoned(then=None), "started from None"),
+        (poisoned(then=80), "started from 80"),
+    ],
+)
+def test_a_poisoned_checkpoint_that_is_loaded_again_is_a_problem(job: JobStory, wanted: str) -> None:
+    assert any(wanted in problem for problem in judge_recovery(job, poison(), ALL_NEW).problems)
+
+
+def test_a_checkpoint_that_is_stepped_over_for_nothing_is_a_problem() -> None:
+    job = story()
+    job.incidents[0].plans = poisoned().incidents[1].plans
+    assert any("step 60 was stepped over" in problem for problem in judge_recovery(job, injected(), ALL_NEW).problems)
 
 
 def test_a_node_that_is_blamed_for_a_programs_fault_is_a_problem() -> None:

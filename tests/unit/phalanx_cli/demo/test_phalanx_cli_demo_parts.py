@@ -15,12 +15,15 @@ from fault_contracts.recovery import GangFormed, RecoveryPlanned
 from fault_contracts.recovery_level import RecoveryLevel
 from node_agent.adapters.log_rules_yaml import YamlRuleFile
 from phalanx_cli.demo.inject import InjectionFailed, inject
+from phalanx_cli.demo.listing import listing
+from phalanx_cli.demo.options import BadOptions, Options, check, chosen_faults
+from phalanx_cli.demo.pace import enough_wanted, say_enough, set_pace, step_s_wanted
 from phalanx_cli.demo.place import RUNS_KEPT, make_run_folder
 from phalanx_cli.demo.processes import read_processes, replaced_ranks, write_process
-from phalanx_cli.demo.scenario import LOSS_RULE, Act, BadOptions, Fault, Options, check, chosen_faults
+from phalanx_cli.demo.scenario import LOSS_RULE, Act, Fault
 from phalanx_cli.demo.stage import LOG_RULES
 from phalanx_cli.demo.story import JobStory
-from phalanx_cli.demo.weights import compare, write_result
+from phalanx_cli.demo.weights import compare, last_step, write_result
 from phalanx_cli.demo.words import ALPHABET, as_tokens, read_words
 from phalanx_cli.journal.sentences import sentence
 
@@ -70,6 +73,38 @@ def test_weights_are_identical_only_if_all_ranks_of_both_runs_agree(
 ) -> None:
     first, second = run_with(tmp_path / "a", *ours), run_with(tmp_path / "b", *theirs)
     assert compare(first, second, job="j", world_size=2, step=step).identical is identical
+
+
+def test_the_last_results_of_a_run_are_found(tmp_path: Path) -> None:
+    assert last_step(tmp_path) == 0
+    for step in (20, 100, 40):
+        run_with(tmp_path, b"a", step=step)
+    assert last_step(tmp_path) == 100
+
+
+def test_a_job_is_slowed_down_and_let_go_and_told_that_it_is_enough(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    set_pace(work, None)
+    assert step_s_wanted(work, 0.02) == 0.02
+    set_pace(work, 0.2)
+    assert step_s_wanted(work, 0.02) == 0.2
+    set_pace(work, None)
+    assert step_s_wanted(work, 0.02) == 0.02
+    assert enough_wanted(work) is False
+    say_enough(work)
+    assert enough_wanted(work) is True
+
+
+def test_the_list_names_every_fault_with_its_truth() -> None:
+    told = listing()
+    assert all(f"  {fault} " in told for fault in Fault)
+    assert "verdict: platform, process_killed or agent_lost" in told
+
+
+def test_each_fault_that_costs_a_node_has_one_in_reserve() -> None:
+    assert Options().spares_of(Act.RESTARTS) == 2
+    assert Options(faults=(Fault.KILL_RANK, Fault.KILL_NODE)).spares_of(Act.RESTARTS) == 1
+    assert Options(faults=(Fault.XID_31,)).spares_of(Act.HARDWARE) == 0
 
 
 def test_processes_are_read_back_generation_by_generation(tmp_path: Path) -> None:
@@ -175,6 +210,20 @@ def test_a_stop_hits_the_process_it_names_and_a_file_makes_a_rank_fail_once(tmp_
     told = inject(Fault.NAN_LOSS, job_of(1, 2, 3, 4), tmp_path)
     assert (told.node_id, told.rank) == ("a", 0)
     assert (tmp_path / "nan_rank_0").exists()
+
+
+def test_two_faults_of_one_moment_hit_a_rank_and_the_agent_of_the_other_node(tmp_path: Path) -> None:
+    sleepers = [subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) for _ in range(2)]
+    try:
+        story = job_of(sleepers[0].pid, 2, 3, 4)
+        story.nodes["b"].agent_pid = sleepers[1].pid
+        told = inject(Fault.TWO_AT_ONCE, story, tmp_path)
+        assert [sleeper.wait() for sleeper in sleepers] == [-9, -9]
+    finally:
+        for sleeper in sleepers:
+            sleeper.kill()
+            sleeper.wait()
+    assert (told.node_id, told.rank, told.also, told.agents_killed) == ("b", None, (("a", 0),), ("b",))
 
 
 def test_a_target_that_has_ended_is_said_and_not_passed_over(tmp_path: Path) -> None:
