@@ -105,6 +105,22 @@ def test_two_faults_at_once_and_a_planner_killed_in_mid_recovery_end_in_one_gang
     assert left_behind(tmp_path) == []
 
 
+def test_a_poisoned_checkpoint_is_stepped_over_and_a_gang_without_a_spare_shrinks_and_grows(tmp_path: Path) -> None:
+    done = run_demo(tmp_path, "--faults", "poisoned-checkpoint,no-spare", "--json")
+    assert done.returncode == 0, done.stderr[-4000:]
+    result = json.loads(done.stdout)
+    assert result["held"] is True
+    assert result["weights_identical"] is True
+    poisoned, no_spare = result["faults"]
+    assert poisoned["verdict"] in ("user, nan_loss", "user, repeated_exception")
+    assert no_spare["verdict"] == "platform, agent_lost"
+    assert poisoned["outcome"] == no_spare["outcome"] == "recovered"
+    assert "is stepped over" in done.stderr
+    assert "with 1 nodes instead of 2" in done.stderr
+    assert "with 2 nodes instead of 1" in done.stderr
+    assert left_behind(tmp_path) == []
+
+
 def test_options_that_make_no_sense_are_refused_at_once_with_one_line(tmp_path: Path) -> None:
     for arguments, wanted in ((("--faults", "flood"), "no fault 'flood'"), (("--steps", "5"), "too short")):
         done = run_demo(tmp_path / "never", *arguments)

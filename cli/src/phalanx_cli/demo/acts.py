@@ -7,6 +7,7 @@ from functools import partial
 
 from fault_contracts.recovery import JobOutcome
 from phalanx_cli.demo.come_back import come_back
+from phalanx_cli.demo.grow_again import join_later
 from phalanx_cli.demo.inject import Injection, InjectionFailed
 from phalanx_cli.demo.judgement import FAILED, judge_bug, judge_recovery, whole_run_problems
 from phalanx_cli.demo.pace import say_enough
@@ -93,6 +94,8 @@ async def _play_fault(stage: Stage, job: Job, fault: Fault) -> None:
     match fault:
         case Fault.KILL_PLANNER:
             await inject_and_wait(stage, job, fault, partial(kill_planner, stage, job, len(job.story.incidents)))
+        case Fault.NO_SPARE:
+            await inject_and_wait(stage, job, fault, partial(join_later, stage, job, len(job.story.incidents)))
         case Fault.XID_79:
             await inject_and_wait(stage, job, fault)
             await come_back(stage, job, job.injected[-1].injection.node_id)

@@ -58,7 +58,7 @@ def inject(fault: Fault, story: JobStory, faults_dir: Path, hosts: Hosts | None 
             node_id, _ = story.holder(rank)
             (faults_dir / f"nan_rank_{rank}").touch()
             what = f"rank {rank} on {node_id} prints a loss of NaN once, in its next step"
-        case Fault.KILL_NODE:
+        case Fault.KILL_NODE | Fault.NO_SPARE:
             return _kill_agent(fault, story)
         case Fault.TWO_AT_ONCE:
             first, pid = _signal_rank(story, 0, signal.SIGKILL)

@@ -12,7 +12,7 @@ from fault_contracts.recovery import JobOutcome, PhaseTimes
 from fault_contracts.recovery_level import RecoveryLevel
 from phalanx_cli.demo.inject import Injection
 from phalanx_cli.demo.processes import Lives, replaced_ranks
-from phalanx_cli.demo.scenario import WORLD_SIZE, Fault
+from phalanx_cli.demo.scenario import NODES, WORLD_SIZE, Fault
 from phalanx_cli.demo.story import IncidentStory, JobStory
 from phalanx_cli.demo.truths import TRUTHS, truth_words
 
@@ -60,21 +60,23 @@ def judge_recovery(story: JobStory, injected: Injected, lives: Lives) -> FaultRe
     first = _incident(story, injected.incidents_before)
     if first is None:
         return _missing(injection.fault, injection.sentence, "no incident was opened")
-    # What is judged is the last of its incidents; one that did not come is counted by the job's own check.
-    incident = _incident(story, injected.incidents_before + TRUTHS[injection.fault].incidents - 1) or first
-    problems = []
+    truth = TRUTHS[injection.fault]
+    # What is judged is the last of its incidents, or the one that cost the gang a node; one that did not come is
+    # counted by the job's own check.
+    last = _incident(story, injected.incidents_before + truth.incidents - 1) or first
+    incident = first if truth.resized else last
+    ends = ["still open" if one.closed is None else one.closed.outcome for one in (first, last)[first is last :]]
+    problems = [f"the incident is {end}, not recovered" for end in ends if end != "recovered"]
     closed, resumed = incident.closed, incident.resumed
-    if closed is None or closed.outcome != "recovered":
-        problems.append(f"the incident is {'still open' if closed is None else closed.outcome}, not recovered")
     replaced = None
-    if resumed is not None:
-        versions = incident.opened.topology_version, resumed.topology_version
+    if last.resumed is not None:
+        versions = incident.opened.topology_version, last.resumed.topology_version
         replaced = replaced_ranks(lives, *versions, world_size=WORLD_SIZE)
         problems += _wrong_processes(injection.fault, replaced)
     verdict = story.verdict_of(incident)
     problems += _wrong_verdict(injection.fault, verdict)
     problems += _wrong_suspect(injection, incident, verdict)
-    problems += _wrong_node(injection, story, incident)
+    problems += _wrong_sizes(first, last) if truth.resized else _wrong_node(injection, story, incident)
     problems += _wrong_hardware(injection, story, verdict)
     problems += _wrong_together(injection, story, incident)
     problems += _wrong_checkpoint(injection, incident)
@@ -192,6 +194,13 @@ def _wrong_node(injection: Injection, story: JobStory, incident: IncidentStory) 
     if len(moves) != 1 or injection.node_id in story.rank_table:
         return [f"the work of {injection.node_id} was not moved"]
     return []
+
+
+def _wrong_sizes(shrunk: IncidentStory, grown: IncidentStory) -> list[str]:
+    """The gang goes on without the node, and later it has its full size again."""
+    sizes = [plan.nnodes for incident in (shrunk, grown) for plan in incident.plans]
+    wanted = [NODES - 1, NODES]
+    return [] if sizes == wanted else [f"the gang had {sizes} nodes after its plans, and {wanted} was due"]
 
 
 def _wrong_hardware(injection: Injection, story: JobStory, verdict: FaultClassified | None) -> list[str]:

@@ -17,6 +17,8 @@ MORE_STEPS = {
     Fault.HOT_GPU: 600,
     # The poison goes into the next checkpoint, and fails the run after it.
     Fault.POISONED: 60,
+    # An agent starts meanwhile, at a pace at which 150 steps last half a minute.
+    Fault.NO_SPARE: 600,
 }
 
 

@@ -42,4 +42,5 @@ class Fault(StrEnum):
     XID_79 = "xid-79"
     HOT_GPU = "hot-gpu"
     POISONED = "poisoned-checkpoint"
+    NO_SPARE = "no-spare"
     BUG = "bug"

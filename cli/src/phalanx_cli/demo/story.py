@@ -182,6 +182,8 @@ class JobStory:
             case RecoveryPlanned():
                 story.plans.append(event)
                 if event.level != "failed":
+                    if event.nnodes:  # a gang that shrinks loses its last places, one that grows gets new ones
+                        self.rank_table = (self.rank_table + [""] * event.nnodes)[: event.nnodes]
                     for row in event.moves:
                         self.rank_table[row.node_rank] = row.node_id
                         self.spares = [spare for spare in self.spares if spare != row.node_id]

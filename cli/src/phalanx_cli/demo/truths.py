@@ -22,6 +22,7 @@ class Truth:
         moved: the node has to lose its ranks to one in reserve; where it is not, every node has to keep its ranks.
         incidents: how many it takes until the job is well again.
         stepped_back: the last of them has to start from a checkpoint before the one that was loaded.
+        resized: the first of them has to leave a smaller gang, and the last one the whole gang again.
         sick_gpu: a GPU has to be blamed by its uuid; where it is not, no hardware may be blamed.
     """
 
@@ -35,6 +36,7 @@ class Truth:
     sick_gpu: bool = False
     incidents: int = 1
     stepped_back: bool = False
+    resized: bool = False
 
 
 TRUTHS: dict[Fault, Truth] = {
@@ -125,6 +127,14 @@ TRUTHS: dict[Fault, Truth] = {
         causes=("nan_loss", "repeated_exception"),
         incidents=2,
         stepped_back=True,
+    ),
+    Fault.NO_SPARE: Truth(
+        done="kill -9 of a node's agent with no node in reserve; another node joins later",
+        act=Act.POLICY,
+        attribution=Attribution.PLATFORM,
+        causes=("agent_lost",),
+        incidents=2,
+        resized=True,
     ),
     Fault.BUG: Truth(
         done="a bug that does not pass on retry",

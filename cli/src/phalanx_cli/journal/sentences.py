@@ -131,6 +131,8 @@ def _plan(event: RecoveryPlanned) -> str:
     start = "from the beginning" if event.checkpoint_step is None else f"from step {event.checkpoint_step}"
     if event.checkpoint_stepped_over is not None:
         start += f", not from step {event.checkpoint_stepped_over} again"
+    if event.nnodes != event.nnodes_before:
+        start += f", with {event.nnodes} nodes instead of {event.nnodes_before}"
     moves = "".join(f", {row.node_id} takes node_rank {row.node_rank}" for row in event.moves)
     in_place = ""
     if event.level is RecoveryLevel.IN_PROCESS:
