@@ -51,8 +51,7 @@ async def _publish_first(self: AdvanceGang, desk: Any, fresh: list[Any]) -> None
     """AdvanceGang._cycle with its two effects in the wrong order."""
     if not desk.loaded:
         await self._load(desk)
-    for request in fresh:
-        self._decide(desk, request)
+    self._decide_all(desk, fresh)
     if desk.gang is None:
         return
     desk.doubtful = False
@@ -69,8 +68,7 @@ async def _clear_first(self: AdvanceGang, desk: Any, fresh: list[Any]) -> None:
     """The record forgets what it owes before that is published."""
     if not desk.loaded:
         await self._load(desk)
-    for request in fresh:
-        self._decide(desk, request)
+    self._decide_all(desk, fresh)
     if desk.gang is None:
         return
     desk.doubtful = False
@@ -151,7 +149,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="nobody is waited for",
         breaks=("one_topology",),
-        patches=lambda: [patch.object(Gang, "awaited", property(lambda _gang: ()))],
+        patches=lambda: [patch.object(Gang, "_awaited", lambda _gang: iter(()))],
     ),
     Mutant(
         name="a user's fault costs a node",

@@ -142,12 +142,9 @@ class AdvanceGang:
         is_copy = desk.loaded
         if not is_copy:
             await self._load(desk)
-        before = desk.gang
         self._decide_all(desk, fresh)
         if desk.gang is None:
             return
-        if desk.gang is not before:
-            self._tell_watchers(desk.gang)
         if desk.doubtful and is_copy and not desk.dirty:
             await self._make_sure(desk)
         desk.doubtful = False
@@ -183,19 +180,20 @@ class AdvanceGang:
             raise CompareAndSetLost(f"gang of job {desk.job_id} was written by another planner")
 
     def _decide_all(self, desk: Desk, fresh: list[Request]) -> None:
-        """Fold events into the record, and check what comes out: once for all of them, as a look takes all nodes.
+        """Fold events into the record, then check it and tell the watchers: once for all, each is a look at all nodes.
 
         When it does not hold they are decided once more, each with a look of its own: only the one at fault fails.
         """
         before = desk.gang, desk.dirty, desk.doubtful
         for request in fresh:
             self._decide(desk, request, look=len(fresh) == 1)
-        if len(fresh) == 1 or desk.gang is None or not any(violations(desk.gang)):
-            return
-        desk.gang, desk.dirty, desk.doubtful = before
-        for request in fresh:
-            if not request.done.done():
-                self._decide(desk, request, look=True)
+        if len(fresh) > 1 and desk.gang is not None and any(violations(desk.gang)):
+            desk.gang, desk.dirty, desk.doubtful = before
+            for request in fresh:
+                if not request.done.done():
+                    self._decide(desk, request, look=True)
+        if desk.gang is not None and fresh:
+            self._tell_watchers(desk.gang)  # also when nothing changed: an alarm that came too early is set again
 
     def _decide(self, desk: Desk, request: Request, *, look: bool) -> None:
         """Fold one event into the record; one that cannot be decided fails alone."""
