@@ -81,11 +81,10 @@ def test_a_sick_gpu_loses_its_work_and_a_programs_fault_costs_no_node(tmp_path: 
     assert result["held"] is True
     assert result["weights_identical"] is True
     verdicts = {fault["fault"]: fault["verdict"] for fault in result["faults"]}
-    assert verdicts == {
-        "xid-31": "user, illegal_memory_access",
-        "xid-79": "hardware, gpu_fell_off_bus",
-        "hot-gpu": "hardware, gpu_thermal",
-    }
+    assert verdicts["xid-31"] == "user, illegal_memory_access"
+    # The kernel's word or the driver's, whichever the judge saw: both name the GPU, which the demo holds against it.
+    assert verdicts["xid-79"] in ("hardware, gpu_fell_off_bus", "hardware, gpu_lost")
+    assert verdicts["hot-gpu"] == "hardware, gpu_thermal"
     assert "is held back: gpu GPU-" in done.stderr, "the node that comes back with its broken GPU gets no ranks"
     assert left_behind(tmp_path) == []
 

@@ -223,6 +223,8 @@ class _Reader:
         else:
             self._at = begin.end()
             if begin[2] == ")":  # flags for what follows
+                if _QUANTIFIER.match(self._pattern, self._at) is not None:
+                    raise _Unreadable  # RE2 repeats what stands in front of the flags
                 return None, ()
         branches = self.branches()
         self._at += 1
