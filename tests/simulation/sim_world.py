@@ -151,7 +151,7 @@ class World:
 
     def agents_of(self, job: str) -> list[SimAgent]:
         """Those that live."""
-        return [agent for agent in self._of_job[job].values() if not agent.dead]
+        return [agent for agent in self._of_job.get(job, {}).values() if not agent.dead]
 
     def holder(self, job: str, rank: int) -> SimAgent | None:
         """The agent whose node runs a rank now."""
