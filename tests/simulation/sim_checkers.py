@@ -7,7 +7,7 @@ messages, never from a decision that is to be checked.
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from sim_events import FaultDone, GangWritten, MessageStored, Obeyed, RanksStarted, Saved, SimEvent
@@ -103,6 +103,7 @@ class Confirmed(Checker):
         super().__init__(world)
         self._saved: dict[tuple[str, int, int], set[int]] = defaultdict(set)
         self._from: dict[tuple[str, int], int] = {}
+        self._size: dict[tuple[str, int], int] = {}
 
     def saw(self, event: SimEvent) -> None:
         """See Checker."""
@@ -110,13 +111,17 @@ class Confirmed(Checker):
             self._saved[event.job, event.version, event.step].add(event.rank)
         elif isinstance(event, RanksStarted):
             self._from[event.job, event.version] = event.step
+            self._size[event.job, event.version] = self.world.agents[event.node_id].table.world_size
             if event.step and not self._is_whole(event):
                 self.broken(f"{event.job} {event.version} starts from step {event.step}")
 
     def _is_whole(self, start: RanksStarted) -> bool:
-        world_size = self.world.agents[start.node_id].table.world_size
         for (job, version, step), ranks in self._saved.items():
-            if (job, step) != (start.job, start.step) or version >= start.version or len(ranks) < world_size:
+            if (
+                (job, step) != (start.job, start.step)
+                or version >= start.version
+                or len(ranks) < self._size[job, version]
+            ):
                 continue
             behind = [
                 v for (j, v), begun in self._from.items() if j == job and version < v < start.version and begun < step
@@ -216,7 +221,7 @@ class Budgets(Checker):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._at: dict[str, list] = defaultdict(list)
+        self._at: dict[tuple[str, datetime], list[datetime]] = defaultdict(list)
 
     def saw(self, event: SimEvent) -> None:
         """See Checker."""
@@ -226,7 +231,7 @@ class Budgets(Checker):
         if gang.restart_count <= before.restart_count or (gang.incident is not None and gang.incident.by_notice):
             return
         plan, now = self.world.plans[gang.job_id], self.world.clock.now()
-        times = self._at[gang.job_id]
+        times = self._at[gang.job_id, gang.born_at]  # a job that ended and comes again is another run
         times.append(now)
         policy = gang.spec.policy
         allowed = plan.restarts if policy is None or policy.restarts_max is None else policy.restarts_max

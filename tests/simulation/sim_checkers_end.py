@@ -20,11 +20,13 @@ from sim_checkers import (
     Sound,
 )
 from sim_checkers_books import Counted
+from sim_checkers_steps import Sized, SteppedOver, could_grow
 from sim_events import GangWritten, MessageStored, SimEvent
 
 from fault_contracts.agent import AgentPhase, CheckpointReported
 from fault_contracts.envelope import open_envelope
-from fault_contracts.recovery import IncidentClosed, IncidentOpened, JobEnded, RecoveryPlanned
+from fault_contracts.policy import PolicyMode
+from fault_contracts.recovery import ActionWithheld, IncidentClosed, IncidentOpened, JobEnded, RecoveryPlanned
 from fault_contracts.registry import Stream
 from recovery_planner.adapters.gang_codec import decode_history
 from recovery_planner.domain.gang import Gang, Phase
@@ -44,7 +46,7 @@ def unrest(world: World, job: str) -> str:
         return f"{len(gang.pending)} effects are owed"
     match gang.phase:
         case Phase.RUNNING:
-            return _untrue(world, gang)
+            return _untrue(world, gang) or could_grow(gang)
         case Phase.ENDED:
             return f"{agents[0].node_id} is still there" if agents else ""
         case Phase.FORMING:
@@ -62,14 +64,22 @@ def _untrue(world: World, gang: Gang) -> str:
             continue
         if agent is None or agent.dead:
             return f"the record says running, and {node_id} is gone"
-        if agent.version != gang.table.topology_version or not _works(agent):
+        if agent.version != gang.table.topology_version or not _works(agent, observed=observes(gang)):
             ranks = sorted(set(agent.ranks.values()))
             return f"the record says running {gang.table.topology_version}, {node_id} has {agent.version} {ranks}"
     return ""
 
 
-def _works(agent: SimAgent) -> bool:
-    return agent.phase in (AgentPhase.RUNNING, AgentPhase.COMPLETED) and set(agent.ranks.values()) <= {"run", "done"}
+def observes(gang: Gang) -> bool:
+    """By the job's own words: its hangs stop nothing, they are told."""
+    return gang.spec.policy is not None and gang.spec.policy.mode is PolicyMode.OBSERVE
+
+
+def _works(agent: SimAgent, *, observed: bool) -> bool:
+    states = set(agent.ranks.values())
+    if observed and "hung" in states:
+        return states <= {"run", "hung"}
+    return agent.phase in (AgentPhase.RUNNING, AgentPhase.COMPLETED) and states <= {"run", "done"}
 
 
 class Ends(Checker):
@@ -98,6 +108,7 @@ class Told(Checker):
         self._attempts: dict[str, list[int]] = defaultdict(list)
         self._ended: dict[str, int] = defaultdict(int)
         self._ends: dict[str, int] = defaultdict(int)
+        self._withheld: set[str] = set()
 
     def saw(self, event: SimEvent) -> None:
         """See Checker."""
@@ -116,6 +127,8 @@ class Told(Checker):
                 if closed.incident_id in self._closed:
                     self.broken(f"incident {closed.incident_id[:8]} of {closed.job_id} is closed twice")
                 self._closed.add(closed.incident_id)
+            case ActionWithheld() as withheld:
+                self._withheld.add(withheld.job_id)
             case JobEnded() as ended:
                 self._ended[ended.job_id] += 1
 
@@ -127,7 +140,10 @@ class Told(Checker):
         for incident_id, attempts in self._attempts.items():
             if len(set(attempts)) != len(attempts) or incident_id not in self._opened:
                 self.broken(f"incident {incident_id[:8]} has the plans {attempts}")
-        for job in self.world.gangs.gangs:
+        for job, gang in self.world.gangs.gangs.items():
+            ranks = {state for agent in self.world.agents_of(job) for state in agent.ranks.values()}
+            if observes(gang) and "hung" in ranks and job not in self._withheld:
+                self.broken(f"{job} observes, a rank hangs, and it is not told that nothing is done")
             if self._ended[job] != self._ends[job]:
                 self.broken(f"{job} ended {self._ends[job]} times, and that was told {self._ended[job]} times")
 
@@ -189,6 +205,8 @@ ALL: tuple[type[Checker], ...] = (
     Innocent,
     Listed,
     Sound,
+    SteppedOver,
+    Sized,
     Ends,
     Told,
     Counted,

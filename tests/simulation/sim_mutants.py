@@ -15,10 +15,13 @@ from recovery_planner.domain import (
     checkpoint,
     checkpoint_history,
     culprit,
+    elastic,
     membership,
     node_faults,
     node_fitness,
     plan,
+    regrow,
+    step_back,
 )
 from recovery_planner.domain.budget import Budget
 from recovery_planner.domain.gang import Gang
@@ -109,6 +112,11 @@ _ENVELOPE = EffectPublisher._envelope
 _COUNT = [0]
 
 
+def _newest_of_all(draft: Any) -> Any:
+    """Step back without a step back."""
+    return checkpoint.choose(draft.history, draft.gang.starts, found=draft.gang.checkpoint_found)
+
+
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="publish before persist",
@@ -180,5 +188,29 @@ MUTANTS: tuple[Mutant, ...] = (
         name="a lost agent breaks nothing",
         breaks=("incident_ends",),
         patches=lambda: [patch.object(membership, "lose", lambda *_args, **_kw: None)],
+    ),
+    Mutant(
+        name="what is stepped over is chosen again",
+        breaks=("stepped_over",),
+        story="poisoned_checkpoint",
+        patches=lambda: [patch.object(step_back, "_older", _newest_of_all)],
+    ),
+    Mutant(
+        name="steps back without a limit",
+        breaks=("stepped_over",),
+        story="two_poisoned_checkpoints",
+        patches=lambda: [patch.object(step_back, "_exhausted", lambda gang: not gang.starts)],
+    ),
+    Mutant(
+        name="a gang of any size",
+        breaks=("size",),
+        story="shrinks_and_grows",
+        patches=lambda: [patch.object(elastic, "is_allowed", lambda *_args, **_kw: True)],
+    ),
+    Mutant(
+        name="never grows again",
+        breaks=("incident_ends",),
+        story="shrinks_and_grows",
+        patches=lambda: [patch.object(regrow, "seats_grown", lambda _gang, seats, _rules: seats)],
     ),
 )

@@ -121,7 +121,9 @@ async def _play(world: World, checkers: list[Checker], rest_s: float) -> None:
     while world.clock.monotonic_s() < until_s:
         if not await _until(world, checkers, world.clock.monotonic_s() + 1.0):
             return
-        quiet_s = 0.0 if any(unrest(world, job) for job in world.jobs) else quiet_s + 1.0
+        # A process that was told to die after so many touches may have died late; its supervisor starts it again.
+        rests = all(service.is_up for service in world.services) and not any(unrest(world, job) for job in world.jobs)
+        quiet_s = quiet_s + 1.0 if rests else 0.0
         world.training.paused = quiet_s >= QUIET_S
         if quiet_s > QUIET_S and world.is_drained():
             return
@@ -180,6 +182,10 @@ def _seen(gang: Gang, wanted: Expectation) -> str:
             return str(gang.table.topology_version)
         case "restarts":
             return str(gang.restart_count)
+        case "size":
+            return str(gang.table.nnodes)
+        case "over":
+            return " ".join(map(str, gang.trial.stepped_over))
         case "charged":
             return str(len(gang.restarts))
         case "condemned":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from sim_scenario import Fault, JobPlan, Scenario
@@ -19,6 +20,11 @@ _POLICIES = (
     '{"process_restarts_before_job":1,"job_restarts_max":1}',
     '{"backoff":{"first_s":2,"max_s":10}}',
     '{"checkpoint":{"step_back_max":2}}',
+    '{"checkpoint":{"step_back_max":1},"confirming_retries":1}',
+    '{"elastic":{"nnodes_min":1,"wait_s":5,"snooze_s":5}}',
+    '{"elastic":{"nnodes_min":2,"replica_nodes":2,"wait_s":3,"snooze_s":10},"capacity_wait_s":30}',
+    '{"elastic":{"nnodes_min":1,"nnodes_allowed":[1,2,4],"wait_s":8,"snooze_s":5},"checkpoint":{"step_back_max":2}}',
+    '{"elastic":{"nnodes_min":1,"wait_s":5,"regrow":false}}',
     '{"causes":[{"attribution":"user","retry":"confirm"},{"attribution":"platform","level":"job"}]}',
     '{"fault_deadline_s":40}',
     '{"capacity_wait_s":10,"start_deadline_s":15}',
@@ -32,6 +38,7 @@ _VERBS = (
     "oom rank",
     "raise",
     "hang rank",
+    "poison",
     "fail start",
     "lose node",
     "jump clock",
@@ -76,6 +83,12 @@ def crowd_of(agents: int, seed: int = 0) -> Scenario:
 
 
 def _job(dice: Random, name: str) -> JobPlan:
+    job = _any_job(dice, name)
+    # Sizes that a policy names are sizes of four nodes.
+    return replace(job, nodes=4) if '"nnodes_min":2' in job.policy or "nnodes_allowed" in job.policy else job
+
+
+def _any_job(dice: Random, name: str) -> JobPlan:
     return JobPlan(
         name=name,
         nodes=dice.choice((1, 2, 2, 3, 4)),
@@ -120,6 +133,8 @@ def _fault(dice: Random, at_s: float, job: JobPlan, planners: int) -> Fault:
             return Fault(at_s=at_s, verb=verb, target=job.name, rank=rank, number=dice.choice(_SIGNALS))
         case "oom rank" | "hang rank":
             return Fault(at_s=at_s, verb=verb, target=job.name, rank=rank)
+        case "poison":
+            return Fault(at_s=at_s, verb=verb, target=job.name, for_s=dice.choice((4.0, 15.0, 40.0)))
         case "raise":
             return Fault(at_s=at_s, verb=verb, target=job.name, rank=rank, word=dice.choice(_ERRORS))
         case "crash":

@@ -9,6 +9,7 @@ from random import Random
 
 from sim_agent import Disk, SimAgent
 from sim_events import FaultDone, GangWritten, MessageStored, SimEvent
+from sim_poison import Poison
 from sim_scenario import Scenario
 from sim_services import ClassifierService, IngestService, PlannerService, Service
 from sim_training import Training
@@ -77,6 +78,7 @@ class World:
             for job in scenario.jobs
         }
         self.training = Training(self)
+        self.poison = Poison(self)
         self.agents: dict[str, SimAgent] = {}
         self._of_job: dict[str, dict[str, SimAgent]] = {job.name: {} for job in scenario.jobs}
         self.disks: dict[str, Disk] = {}
