@@ -10,11 +10,12 @@ from collections import defaultdict
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from sim_events import FaultDone, GangWritten, MessageStored, Obeyed, RanksStarted, Saved, SimEvent
+from sim_events import FaultDone, GangWritten, LifeWritten, MessageStored, Obeyed, RanksStarted, Saved, SimEvent
 
 from fault_contracts.commands import Command, EndJob, LeaderEpoch, StartWorkers, StopWorkers
 from fault_contracts.envelope import seal
 from fault_contracts.hardware import NodeStandingChanged
+from fault_contracts.node_actions import OrderNodeAction
 from fault_contracts.payload import Health
 from fault_contracts.preemption import RequestCheckpoint
 from fault_contracts.registry import Stream
@@ -201,8 +202,20 @@ class RecordFirst(Checker):
                 )
                 stream = Stream.CONTROL if isinstance(effect.payload, Command) else Stream.JOURNAL
                 self._owed[envelope.id] = (stream, f"{type(effect.payload).__name__} {effect.seq} of {gang.job_id}")
+        elif isinstance(event, LifeWritten):
+            for effect in event.life.pending:
+                envelope = seal(
+                    effect.payload,
+                    source="",
+                    cause_id=f"{event.life.node_id}/care",
+                    time=self.world.clock.now(),
+                    ordinal=effect.seq,
+                )
+                stream = Stream.CONTROL if isinstance(effect.payload, OrderNodeAction) else Stream.JOURNAL
+                what = f"{type(effect.payload).__name__} {effect.seq} about {event.life.node_id}"
+                self._owed[envelope.id] = (stream, what)
         elif isinstance(event, MessageStored):
-            is_command = isinstance(event.envelope.data, Command)
+            is_command = isinstance(event.envelope.data, Command | OrderNodeAction)
             if (is_command or event.stream == Stream.JOURNAL) and event.envelope.id not in self._owed:
                 self.broken(f"{type(event.envelope.data).__name__} was published and stands in no record")
 
@@ -235,6 +248,8 @@ class Budgets(Checker):
         times.append(now)
         policy = gang.spec.policy
         allowed = plan.restarts if policy is None or policy.restarts_max is None else policy.restarts_max
+        if self.world.cluster is not None and self.world.cluster.jobs.restarts_max is not None:
+            allowed = min(allowed, self.world.cluster.jobs.restarts_max)
         window_s = plan.window_s if policy is None or policy.window_s is None else policy.window_s
         inside = [at for at in times if at > now - timedelta(seconds=window_s)]
         if len(inside) > allowed:
@@ -258,9 +273,15 @@ class Innocent(Checker):
             self._suspect.add(event.hit)
         elif isinstance(event, GangWritten):
             for member in event.gang.members.values():
-                if member.standing is Standing.CONDEMNED and member.node_id not in self._suspect:
+                if member.standing is Standing.CONDEMNED and not self._is_suspect(member.node_id):
                     why = member.blamed or member.held
                     self.broken(f"{member.node_id} is condemned ({why}), and nothing ever was the matter with it")
+        elif isinstance(event, LifeWritten) and event.life.is_out and not self._is_suspect(event.life.node_id):
+            self.broken(f"{event.life.node_id} is {event.life.phase}, and nothing ever was the matter with it")
+
+    def _is_suspect(self, node_id: str) -> bool:
+        """What a cloud delivers goes through the gate, and may be a bad machine under another name."""
+        return node_id in self._suspect or node_id.startswith("cloud-")
 
 
 class Listed(Checker):

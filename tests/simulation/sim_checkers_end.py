@@ -20,6 +20,7 @@ from sim_checkers import (
     Sound,
 )
 from sim_checkers_books import Counted
+from sim_checkers_nodes import Harmless, Limited, NodeStories, OutOfUse
 from sim_checkers_steps import Sized, SteppedOver, could_grow
 from sim_events import GangWritten, MessageStored, SimEvent
 
@@ -53,6 +54,8 @@ def unrest(world: World, job: str) -> str:
             # A node that is held back is there and does not count.
             fit = [agent for agent in agents if gang.is_present(agent.node_id)]
             return "enough agents are there, and it does not form" if len(fit) >= gang.spec.nnodes else ""
+        case Phase.STARTING if hangs_observed(world, gang):
+            return ""  # its first step never comes, and by its own words nobody stops it for that
         case Phase.STARTING | Phase.STOPPING | Phase.DECIDING | Phase.WAITING:
             return f"it is {gang.phase}"
 
@@ -73,6 +76,12 @@ def _untrue(world: World, gang: Gang) -> str:
 def observes(gang: Gang) -> bool:
     """By the job's own words: its hangs stop nothing, they are told."""
     return gang.spec.policy is not None and gang.spec.policy.mode is PolicyMode.OBSERVE
+
+
+def hangs_observed(world: World, gang: Gang) -> bool:
+    """A rank hangs, and the job wants nothing done about it."""
+    ranks = {state for agent in world.agents_of(gang.job_id) for state in agent.ranks.values()}
+    return observes(gang) and "hung" in ranks
 
 
 def _works(agent: SimAgent, *, observed: bool) -> bool:
@@ -135,14 +144,16 @@ class Told(Checker):
     def at_rest(self) -> None:
         """See Checker."""
         for incident_id in sorted(self._opened.keys() ^ self._closed):
+            gang = self.world.gangs.gangs.get(self._opened.get(incident_id, ""))
+            if gang is not None and gang.phase is Phase.STARTING and hangs_observed(self.world, gang):
+                continue  # it is not over
             what = "closed and never opened" if incident_id in self._closed else "opened and never closed"
             self.broken(f"incident {incident_id[:8]} is {what}")
         for incident_id, attempts in self._attempts.items():
             if len(set(attempts)) != len(attempts) or incident_id not in self._opened:
                 self.broken(f"incident {incident_id[:8]} has the plans {attempts}")
         for job, gang in self.world.gangs.gangs.items():
-            ranks = {state for agent in self.world.agents_of(job) for state in agent.ranks.values()}
-            if observes(gang) and "hung" in ranks and job not in self._withheld:
+            if hangs_observed(self.world, gang) and job not in self._withheld:
                 self.broken(f"{job} observes, a rank hangs, and it is not told that nothing is done")
             if self._ended[job] != self._ends[job]:
                 self.broken(f"{job} ended {self._ends[job]} times, and that was told {self._ended[job]} times")
@@ -207,6 +218,10 @@ ALL: tuple[type[Checker], ...] = (
     Sound,
     SteppedOver,
     Sized,
+    Harmless,
+    Limited,
+    OutOfUse,
+    NodeStories,
     Ends,
     Told,
     Counted,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sim_agent import SimAgent
+from sim_hosts import gpu_of
 from sim_poison import rank_raises
 from sim_scenario import Fault
 from sim_services import RESTART_S, Service
-from sim_world import World, gpu_of
+from sim_world import World
 
 from fault_contracts.agent import AgentPhase
 from fault_contracts.commands import Command
@@ -103,6 +104,14 @@ def _fail_start(world: World, fault: Fault) -> str:
         return ""
     agent.fail_starts += 1
     return agent.node_id
+
+
+def _fail_action(world: World, fault: Fault) -> str:
+    host = world.hosts.get(fault.target)
+    if host is None or not host.is_there:
+        return ""
+    host.fail_actions += 1
+    return fault.target
 
 
 def _kill_agent(world: World, fault: Fault) -> str:
@@ -292,6 +301,7 @@ _DEEDS: dict[str, Callable[[World, Fault], str]] = {
     "poison": _poison,
     "hang rank": _hang_rank,
     "fail start": _fail_start,
+    "fail action": _fail_action,
     "kill agent": _kill_agent,
     "lose node": _lose_node,
     "cut off": _cut_off,

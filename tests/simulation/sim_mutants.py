@@ -9,19 +9,24 @@ from typing import Any
 from unittest.mock import patch
 
 from node_agent.domain import fence
+from recovery_planner.application import replace_nodes, tend_nodes
 from recovery_planner.application.advance_gang import AdvanceGang
 from recovery_planner.application.publish_effects import EffectPublisher
 from recovery_planner.domain import (
+    breaker,
     checkpoint,
     checkpoint_history,
     culprit,
     elastic,
     membership,
     node_faults,
+    node_fit,
     node_fitness,
+    node_remedy,
     plan,
     regrow,
     step_back,
+    verdict,
 )
 from recovery_planner.domain.budget import Budget
 from recovery_planner.domain.gang import Gang
@@ -212,5 +217,41 @@ MUTANTS: tuple[Mutant, ...] = (
         breaks=("incident_ends",),
         story="shrinks_and_grows",
         patches=lambda: [patch.object(regrow, "seats_grown", lambda _gang, seats, _rules: seats)],
+    ),
+    Mutant(
+        name="nobody asks whether ranks are there",
+        breaks=("harmless",),
+        story="boot_waits_for_the_ranks",
+        patches=lambda: [patch.object(tend_nodes, "may_have_ranks", lambda _gang, _node_id: False)],
+    ),
+    Mutant(
+        name="a bad board has another name now",
+        breaks=("out_of_use",),
+        story="bad_board_comes_back",
+        patches=lambda: [
+            patch.object(module, "known_bad", lambda _node_id, _standing, _book: None)
+            for module in (tend_nodes, replace_nodes)
+        ],
+    ),
+    Mutant(
+        name="the breaker never opens",
+        breaks=("breaker",),
+        story="breaker_opens",
+        patches=lambda: [patch.object(breaker, "_full", lambda *_args: None)],
+    ),
+    Mutant(
+        name="gangs are not told that a node is out",
+        breaks=("out_of_use", "harmless", "node_story"),
+        story="out_of_use_for_long",
+        patches=lambda: [
+            patch.object(tend_nodes, "fit_of_life", lambda _life, **_kw: node_fit.ADMITTED),
+            patch.object(verdict, "blame_late", lambda _draft, _new: False),
+        ],
+    ),
+    Mutant(
+        name="the gate never opens",
+        breaks=("node_story",),
+        story="reset_gate_probation",
+        patches=lambda: [patch.object(node_remedy, "_leave_gate", lambda _care: None)],
     ),
 )

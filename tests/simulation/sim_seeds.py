@@ -31,6 +31,16 @@ _POLICIES = (
     '{"restarts_max":2,"window_s":30}',
 )
 """What a job may want, a little of everything that the planner acts on."""
+_LADDER = '"ladder":{"retry_s":5,"suspect_s":60,"reset_gpu_s":20,"reboot_node_s":40,"validate_s":30}'
+_POOL = '"pool":{"kind":"simulated","delay_s":5,"wait_s":90,"requests_max":3,"failures_every":3,"returns_every":2}'
+_CLUSTERS = (
+    f'{{{_LADDER},"breaker":{{"share_max":0.5}},{_POOL}}}',
+    f'{{{_LADDER},"breaker":{{"share_max":0.9,"nodes_max":1,"window_s":60,"open_s":15}},{_POOL}}}',
+    '{"ladder":{"rungs":["reboot_node"],"retry_s":5,"suspect_s":60,"reboot_node_s":40,"validate_s":30,"evict_s":8}}',
+    '{"dry_run":true,"ladder":{"suspect_s":60}}',
+    '{"jobs":{"restarts_max":2}}',
+)
+"""What an operator may want."""
 _COMMON = ("kill rank", "crash", "kill agent", "cut off")
 _VERBS = (
     *_COMMON,
@@ -40,6 +50,7 @@ _VERBS = (
     "hang rank",
     "poison",
     "fail start",
+    "fail action",
     "lose node",
     "jump clock",
     "xid",
@@ -64,6 +75,7 @@ def scenario_of(seed: int) -> Scenario:
         network=_network(dice),
         store=dice.choice((StoreTrouble(), StoreTrouble(failed=0.02, ack_lost=0.02))),
         faults=_faults(dice, jobs, planners),
+        cluster=dice.choice(_CLUSTERS) if dice.random() < 0.35 else "",
     )
 
 
@@ -152,7 +164,7 @@ def _fault(dice: Random, at_s: float, job: JobPlan, planners: int) -> Fault:
             return Fault(at_s=at_s, verb=verb, target=node, number=dice.choice(_XIDS))
         case "notice":
             return Fault(at_s=at_s, verb=verb, target=node, number=dice.choice((5, 20)))
-        case "fail start" | "leave" | "repeat events":
+        case "fail start" | "fail action" | "leave" | "repeat events":
             return Fault(at_s=at_s, verb=verb, target=node)
         case "verdict":
             old, place = dice.choice((0, 0, 1, 2)), dice.randrange(job.nodes)

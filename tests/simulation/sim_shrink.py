@@ -63,6 +63,8 @@ def _simpler(scenario: Scenario) -> Iterator[Scenario]:
                 yield replace(scenario, network=replace(scenario.network, **{name: 0.0}))
     if scenario.store != StoreTrouble():
         yield replace(scenario, store=StoreTrouble())
+    if scenario.cluster:
+        yield replace(scenario, cluster="")
     if scenario.planners > 1:
         yield replace(scenario, planners=1)
     for place in range(len(scenario.jobs)):
