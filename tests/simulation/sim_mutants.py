@@ -136,6 +136,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="obey an older fence",
         breaks=("fence", "one_topology", "incident_ends"),
+        story="late_spare_hears_old_commands",
         patches=lambda: [patch.object(fence, "judge", _obey_anything)],
     ),
     Mutant(
