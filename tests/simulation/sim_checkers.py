@@ -7,14 +7,15 @@ messages, never from a decision that is to be checked.
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from sim_events import FaultDone, GangWritten, MessageStored, Obeyed, RanksStarted, Saved, SimEvent
+from sim_events import FaultDone, GangWritten, LifeWritten, MessageStored, Obeyed, RanksStarted, Saved, SimEvent
 
 from fault_contracts.commands import Command, EndJob, LeaderEpoch, StartWorkers, StopWorkers
 from fault_contracts.envelope import seal
 from fault_contracts.hardware import NodeStandingChanged
+from fault_contracts.node_actions import OrderNodeAction
 from fault_contracts.payload import Health
 from fault_contracts.preemption import RequestCheckpoint
 from fault_contracts.registry import Stream
@@ -103,6 +104,7 @@ class Confirmed(Checker):
         super().__init__(world)
         self._saved: dict[tuple[str, int, int], set[int]] = defaultdict(set)
         self._from: dict[tuple[str, int], int] = {}
+        self._size: dict[tuple[str, int], int] = {}
 
     def saw(self, event: SimEvent) -> None:
         """See Checker."""
@@ -110,13 +112,17 @@ class Confirmed(Checker):
             self._saved[event.job, event.version, event.step].add(event.rank)
         elif isinstance(event, RanksStarted):
             self._from[event.job, event.version] = event.step
+            self._size[event.job, event.version] = self.world.agents[event.node_id].table.world_size
             if event.step and not self._is_whole(event):
                 self.broken(f"{event.job} {event.version} starts from step {event.step}")
 
     def _is_whole(self, start: RanksStarted) -> bool:
-        world_size = self.world.agents[start.node_id].table.world_size
         for (job, version, step), ranks in self._saved.items():
-            if (job, step) != (start.job, start.step) or version >= start.version or len(ranks) < world_size:
+            if (
+                (job, step) != (start.job, start.step)
+                or version >= start.version
+                or len(ranks) < self._size[job, version]
+            ):
                 continue
             behind = [
                 v for (j, v), begun in self._from.items() if j == job and version < v < start.version and begun < step
@@ -196,8 +202,20 @@ class RecordFirst(Checker):
                 )
                 stream = Stream.CONTROL if isinstance(effect.payload, Command) else Stream.JOURNAL
                 self._owed[envelope.id] = (stream, f"{type(effect.payload).__name__} {effect.seq} of {gang.job_id}")
+        elif isinstance(event, LifeWritten):
+            for effect in event.life.pending:
+                envelope = seal(
+                    effect.payload,
+                    source="",
+                    cause_id=f"{event.life.node_id}/care",
+                    time=self.world.clock.now(),
+                    ordinal=effect.seq,
+                )
+                stream = Stream.CONTROL if isinstance(effect.payload, OrderNodeAction) else Stream.JOURNAL
+                what = f"{type(effect.payload).__name__} {effect.seq} about {event.life.node_id}"
+                self._owed[envelope.id] = (stream, what)
         elif isinstance(event, MessageStored):
-            is_command = isinstance(event.envelope.data, Command)
+            is_command = isinstance(event.envelope.data, Command | OrderNodeAction)
             if (is_command or event.stream == Stream.JOURNAL) and event.envelope.id not in self._owed:
                 self.broken(f"{type(event.envelope.data).__name__} was published and stands in no record")
 
@@ -216,7 +234,7 @@ class Budgets(Checker):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._at: dict[str, list] = defaultdict(list)
+        self._at: dict[tuple[str, datetime], list[datetime]] = defaultdict(list)
 
     def saw(self, event: SimEvent) -> None:
         """See Checker."""
@@ -226,10 +244,12 @@ class Budgets(Checker):
         if gang.restart_count <= before.restart_count or (gang.incident is not None and gang.incident.by_notice):
             return
         plan, now = self.world.plans[gang.job_id], self.world.clock.now()
-        times = self._at[gang.job_id]
+        times = self._at[gang.job_id, gang.born_at]  # a job that ended and comes again is another run
         times.append(now)
         policy = gang.spec.policy
         allowed = plan.restarts if policy is None or policy.restarts_max is None else policy.restarts_max
+        if self.world.cluster is not None and self.world.cluster.jobs.restarts_max is not None:
+            allowed = min(allowed, self.world.cluster.jobs.restarts_max)
         window_s = plan.window_s if policy is None or policy.window_s is None else policy.window_s
         inside = [at for at in times if at > now - timedelta(seconds=window_s)]
         if len(inside) > allowed:
@@ -253,9 +273,15 @@ class Innocent(Checker):
             self._suspect.add(event.hit)
         elif isinstance(event, GangWritten):
             for member in event.gang.members.values():
-                if member.standing is Standing.CONDEMNED and member.node_id not in self._suspect:
+                if member.standing is Standing.CONDEMNED and not self._is_suspect(member.node_id):
                     why = member.blamed or member.held
                     self.broken(f"{member.node_id} is condemned ({why}), and nothing ever was the matter with it")
+        elif isinstance(event, LifeWritten) and event.life.is_out and not self._is_suspect(event.life.node_id):
+            self.broken(f"{event.life.node_id} is {event.life.phase}, and nothing ever was the matter with it")
+
+    def _is_suspect(self, node_id: str) -> bool:
+        """What a cloud delivers goes through the gate, and may be a bad machine under another name."""
+        return node_id in self._suspect or node_id.startswith("cloud-")
 
 
 class Listed(Checker):

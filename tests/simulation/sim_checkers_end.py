@@ -20,11 +20,14 @@ from sim_checkers import (
     Sound,
 )
 from sim_checkers_books import Counted
+from sim_checkers_nodes import Harmless, Limited, NodeStories, OutOfUse
+from sim_checkers_steps import Sized, SteppedOver, could_grow
 from sim_events import GangWritten, MessageStored, SimEvent
 
 from fault_contracts.agent import AgentPhase, CheckpointReported
 from fault_contracts.envelope import open_envelope
-from fault_contracts.recovery import IncidentClosed, IncidentOpened, JobEnded, RecoveryPlanned
+from fault_contracts.policy import PolicyMode
+from fault_contracts.recovery import ActionWithheld, IncidentClosed, IncidentOpened, JobEnded, RecoveryPlanned
 from fault_contracts.registry import Stream
 from recovery_planner.adapters.gang_codec import decode_history
 from recovery_planner.domain.gang import Gang, Phase
@@ -44,13 +47,15 @@ def unrest(world: World, job: str) -> str:
         return f"{len(gang.pending)} effects are owed"
     match gang.phase:
         case Phase.RUNNING:
-            return _untrue(world, gang)
+            return _untrue(world, gang) or could_grow(gang)
         case Phase.ENDED:
             return f"{agents[0].node_id} is still there" if agents else ""
         case Phase.FORMING:
             # A node that is held back is there and does not count.
             fit = [agent for agent in agents if gang.is_present(agent.node_id)]
             return "enough agents are there, and it does not form" if len(fit) >= gang.spec.nnodes else ""
+        case Phase.STARTING if hangs_observed(world, gang):
+            return ""  # its first step never comes, and by its own words nobody stops it for that
         case Phase.STARTING | Phase.STOPPING | Phase.DECIDING | Phase.WAITING:
             return f"it is {gang.phase}"
 
@@ -62,14 +67,28 @@ def _untrue(world: World, gang: Gang) -> str:
             continue
         if agent is None or agent.dead:
             return f"the record says running, and {node_id} is gone"
-        if agent.version != gang.table.topology_version or not _works(agent):
+        if agent.version != gang.table.topology_version or not _works(agent, observed=observes(gang)):
             ranks = sorted(set(agent.ranks.values()))
             return f"the record says running {gang.table.topology_version}, {node_id} has {agent.version} {ranks}"
     return ""
 
 
-def _works(agent: SimAgent) -> bool:
-    return agent.phase in (AgentPhase.RUNNING, AgentPhase.COMPLETED) and set(agent.ranks.values()) <= {"run", "done"}
+def observes(gang: Gang) -> bool:
+    """By the job's own words: its hangs stop nothing, they are told."""
+    return gang.spec.policy is not None and gang.spec.policy.mode is PolicyMode.OBSERVE
+
+
+def hangs_observed(world: World, gang: Gang) -> bool:
+    """A rank hangs, and the job wants nothing done about it."""
+    ranks = {state for agent in world.agents_of(gang.job_id) for state in agent.ranks.values()}
+    return observes(gang) and "hung" in ranks
+
+
+def _works(agent: SimAgent, *, observed: bool) -> bool:
+    states = set(agent.ranks.values())
+    if observed and "hung" in states:
+        return states <= {"run", "hung"}
+    return agent.phase in (AgentPhase.RUNNING, AgentPhase.COMPLETED) and states <= {"run", "done"}
 
 
 class Ends(Checker):
@@ -98,6 +117,7 @@ class Told(Checker):
         self._attempts: dict[str, list[int]] = defaultdict(list)
         self._ended: dict[str, int] = defaultdict(int)
         self._ends: dict[str, int] = defaultdict(int)
+        self._withheld: set[str] = set()
 
     def saw(self, event: SimEvent) -> None:
         """See Checker."""
@@ -116,18 +136,25 @@ class Told(Checker):
                 if closed.incident_id in self._closed:
                     self.broken(f"incident {closed.incident_id[:8]} of {closed.job_id} is closed twice")
                 self._closed.add(closed.incident_id)
+            case ActionWithheld() as withheld:
+                self._withheld.add(withheld.job_id)
             case JobEnded() as ended:
                 self._ended[ended.job_id] += 1
 
     def at_rest(self) -> None:
         """See Checker."""
         for incident_id in sorted(self._opened.keys() ^ self._closed):
+            gang = self.world.gangs.gangs.get(self._opened.get(incident_id, ""))
+            if gang is not None and gang.phase is Phase.STARTING and hangs_observed(self.world, gang):
+                continue  # it is not over
             what = "closed and never opened" if incident_id in self._closed else "opened and never closed"
             self.broken(f"incident {incident_id[:8]} is {what}")
         for incident_id, attempts in self._attempts.items():
             if len(set(attempts)) != len(attempts) or incident_id not in self._opened:
                 self.broken(f"incident {incident_id[:8]} has the plans {attempts}")
-        for job in self.world.gangs.gangs:
+        for job, gang in self.world.gangs.gangs.items():
+            if hangs_observed(self.world, gang) and job not in self._withheld:
+                self.broken(f"{job} observes, a rank hangs, and it is not told that nothing is done")
             if self._ended[job] != self._ends[job]:
                 self.broken(f"{job} ended {self._ends[job]} times, and that was told {self._ended[job]} times")
 
@@ -189,6 +216,12 @@ ALL: tuple[type[Checker], ...] = (
     Innocent,
     Listed,
     Sound,
+    SteppedOver,
+    Sized,
+    Harmless,
+    Limited,
+    OutOfUse,
+    NodeStories,
     Ends,
     Told,
     Counted,

@@ -7,7 +7,9 @@ from typing import Any
 
 from fault_contracts.commands import Command
 from fault_contracts.envelope import Envelope
+from fault_contracts.remediation import BreakerState
 from recovery_planner.domain.gang import Gang
+from recovery_planner.domain.node_life import NodeLife
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,4 +69,30 @@ class FaultDone:
     hit: str
 
 
-SimEvent = RanksStarted | Obeyed | Saved | GangWritten | MessageStored | FaultDone
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifeWritten:
+    """The record of a node's life was written."""
+
+    life: NodeLife
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerWritten:
+    """The breaker's record was written; `before` is what stood there."""
+
+    before: BreakerState
+    state: BreakerState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostActs:
+    """A machine is reset, booted, validated or given back. `harm`: what runs there all the same."""
+
+    node_id: str
+    action: str
+    harm: str
+
+
+SimEvent = (
+    RanksStarted | Obeyed | Saved | GangWritten | MessageStored | FaultDone | LifeWritten | BreakerWritten | HostActs
+)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sim_agent import SimAgent
+from sim_hosts import gpu_of
+from sim_poison import rank_raises
 from sim_scenario import Fault
 from sim_services import RESTART_S, Service
-from sim_world import World, gpu_of
+from sim_world import World
 
 from fault_contracts.agent import AgentPhase
 from fault_contracts.commands import Command
@@ -35,9 +38,13 @@ def _rank(world: World, fault: Fault, state: str, **how: object) -> str:
         return ""
     step = world.training.steps.get((agent.job, agent.version))
     agent.say.exited(fault.rank, step=step, **how)  # type: ignore[arg-type]
-    if world.dice.random() < 0.3:
-        _victim(world, agent.job, agent.version, fault.rank)
+    _maybe_victim(world, agent, fault.rank)
     return agent.node_id
+
+
+def _maybe_victim(world: World, agent: SimAgent, culprit: int) -> None:
+    if world.dice.random() < 0.3:
+        _victim(world, agent.job, agent.version, culprit)
 
 
 def _victim(world: World, job: str, version: int, culprit: int) -> None:
@@ -65,8 +72,14 @@ def _oom_rank(world: World, fault: Fault) -> str:
 
 def _raise(world: World, fault: Fault) -> str:
     agent = world.holder(fault.target, fault.rank)
-    caught = agent is not None and agent.in_place.on and fault.rank in agent.in_place.inside
-    return _rank(world, fault, "faulted" if caught and agent.ranks[fault.rank] == "run" else "dead", error=fault.word)
+    if agent is None or not rank_raises(agent, fault.rank, fault.word):
+        return ""
+    _maybe_victim(world, agent, fault.rank)
+    return agent.node_id
+
+
+def _poison(world: World, fault: Fault) -> str:
+    return "" if world.poison.strike(fault.target, fault.for_s) is None else fault.target
 
 
 def _hang_rank(world: World, fault: Fault) -> str:
@@ -91,6 +104,14 @@ def _fail_start(world: World, fault: Fault) -> str:
         return ""
     agent.fail_starts += 1
     return agent.node_id
+
+
+def _fail_action(world: World, fault: Fault) -> str:
+    host = world.hosts.get(fault.target)
+    if host is None or not host.is_there:
+        return ""
+    host.fail_actions += 1
+    return fault.target
 
 
 def _kill_agent(world: World, fault: Fault) -> str:
@@ -277,8 +298,10 @@ _DEEDS: dict[str, Callable[[World, Fault], str]] = {
     "kill rank": _kill_rank,
     "oom rank": _oom_rank,
     "raise": _raise,
+    "poison": _poison,
     "hang rank": _hang_rank,
     "fail start": _fail_start,
+    "fail action": _fail_action,
     "kill agent": _kill_agent,
     "lose node": _lose_node,
     "cut off": _cut_off,

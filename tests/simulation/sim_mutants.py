@@ -9,16 +9,24 @@ from typing import Any
 from unittest.mock import patch
 
 from node_agent.domain import fence
+from recovery_planner.application import replace_nodes, tend_nodes
 from recovery_planner.application.advance_gang import AdvanceGang
 from recovery_planner.application.publish_effects import EffectPublisher
 from recovery_planner.domain import (
+    breaker,
     checkpoint,
     checkpoint_history,
     culprit,
+    elastic,
     membership,
     node_faults,
+    node_fit,
     node_fitness,
+    node_remedy,
     plan,
+    regrow,
+    step_back,
+    verdict,
 )
 from recovery_planner.domain.budget import Budget
 from recovery_planner.domain.gang import Gang
@@ -109,6 +117,11 @@ _ENVELOPE = EffectPublisher._envelope
 _COUNT = [0]
 
 
+def _newest_of_all(draft: Any) -> Any:
+    """Step back without a step back."""
+    return checkpoint.choose(draft.history, draft.gang.starts, found=draft.gang.checkpoint_found)
+
+
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="publish before persist",
@@ -123,6 +136,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="obey an older fence",
         breaks=("fence", "one_topology", "incident_ends"),
+        story="late_spare_hears_old_commands",
         patches=lambda: [patch.object(fence, "judge", _obey_anything)],
     ),
     Mutant(
@@ -180,5 +194,65 @@ MUTANTS: tuple[Mutant, ...] = (
         name="a lost agent breaks nothing",
         breaks=("incident_ends",),
         patches=lambda: [patch.object(membership, "lose", lambda *_args, **_kw: None)],
+    ),
+    Mutant(
+        name="what is stepped over is chosen again",
+        breaks=("stepped_over",),
+        story="poisoned_checkpoint",
+        patches=lambda: [patch.object(step_back, "_older", _newest_of_all)],
+    ),
+    Mutant(
+        name="steps back without a limit",
+        breaks=("stepped_over",),
+        story="two_poisoned_checkpoints",
+        patches=lambda: [patch.object(step_back, "_exhausted", lambda gang: not gang.starts)],
+    ),
+    Mutant(
+        name="a gang of any size",
+        breaks=("size",),
+        story="shrinks_and_grows",
+        patches=lambda: [patch.object(elastic, "is_allowed", lambda *_args, **_kw: True)],
+    ),
+    Mutant(
+        name="never grows again",
+        breaks=("incident_ends",),
+        story="shrinks_and_grows",
+        patches=lambda: [patch.object(regrow, "seats_grown", lambda _gang, seats, _rules: seats)],
+    ),
+    Mutant(
+        name="nobody asks whether ranks are there",
+        breaks=("harmless",),
+        story="boot_waits_for_the_ranks",
+        patches=lambda: [patch.object(tend_nodes, "may_have_ranks", lambda _gang, _node_id: False)],
+    ),
+    Mutant(
+        name="a bad board has another name now",
+        breaks=("out_of_use",),
+        story="bad_board_comes_back",
+        patches=lambda: [
+            patch.object(module, "known_bad", lambda _node_id, _standing, _book: None)
+            for module in (tend_nodes, replace_nodes)
+        ],
+    ),
+    Mutant(
+        name="the breaker never opens",
+        breaks=("breaker",),
+        story="breaker_opens",
+        patches=lambda: [patch.object(breaker, "_full", lambda *_args: None)],
+    ),
+    Mutant(
+        name="gangs are not told that a node is out",
+        breaks=("out_of_use", "harmless", "node_story"),
+        story="out_of_use_for_long",
+        patches=lambda: [
+            patch.object(tend_nodes, "fit_of_life", lambda _life, **_kw: node_fit.ADMITTED),
+            patch.object(verdict, "blame_late", lambda _draft, _new: False),
+        ],
+    ),
+    Mutant(
+        name="the gate never opens",
+        breaks=("node_story",),
+        story="reset_gate_probation",
+        patches=lambda: [patch.object(node_remedy, "_leave_gate", lambda _care: None)],
     ),
 )

@@ -13,6 +13,7 @@ import sim_faults
 import structlog
 from sim_checkers import Checker
 from sim_checkers_end import ALL, unrest
+from sim_checkers_nodes import untended
 from sim_scenario import Expectation, Fault, Scenario
 from sim_world import World
 
@@ -24,6 +25,8 @@ from service_kit.testing.virtual_clock import Deadlock, run_virtual
 
 REST_S_MAX = 400.0
 """Until everything must be over: a wait for capacity, two starts that fail by their deadline, redeliveries of 30 s."""
+REPAIR_S_MAX = 400.0
+"""As much again where nodes are repaired: every rung may go unanswered."""
 QUIET_S = 8.0
 """Every job at rest for so long: an agent looks for commands each 5 s."""
 
@@ -117,11 +120,14 @@ async def _play(world: World, checkers: list[Checker], rest_s: float) -> None:
     if not await _until(world, checkers, over_s + 0.1):
         return
     calm(world)
-    quiet_s, until_s = 0.0, over_s + rest_s
+    quiet_s, until_s = 0.0, over_s + rest_s + (0.0 if world.cluster is None else REPAIR_S_MAX)
     while world.clock.monotonic_s() < until_s:
         if not await _until(world, checkers, world.clock.monotonic_s() + 1.0):
             return
-        quiet_s = 0.0 if any(unrest(world, job) for job in world.jobs) else quiet_s + 1.0
+        # A process that was told to die after so many touches may have died late; its supervisor starts it again.
+        rests = all(service.is_up for service in world.services) and not any(unrest(world, job) for job in world.jobs)
+        rests = rests and not untended(world)
+        quiet_s = quiet_s + 1.0 if rests else 0.0
         world.training.paused = quiet_s >= QUIET_S
         if quiet_s > QUIET_S and world.is_drained():
             return
@@ -150,6 +156,8 @@ def calm(world: World) -> None:
             service.life.die_after(None)
             service.life.trouble = StoreTrouble()
     world.scenario = Scenario(jobs=world.scenario.jobs, seed=world.scenario.seed)
+    for host in world.hosts.values():
+        host.fail_actions = 0
     for name in sorted(world.broker.partitioned):
         world.heal(name)
 
@@ -161,14 +169,14 @@ def _unmet(world: World, wanted: tuple[Expectation, ...]) -> list[Violation]:
     found = []
     for each in wanted:
         gang = world.gangs.gangs.get(each.job)
-        seen = "no record" if gang is None else _seen(gang, each)
+        seen = "no record" if gang is None else _seen(world, gang, each)
         if seen != " ".join(each.words):
             text = f"expected {each.job} {each.what} {' '.join(each.words)}, found {seen}"
             found.append(Violation(name="expect", promise="as told", text=text, at_s=world.clock.monotonic_s()))
     return found
 
 
-def _seen(gang: Gang, wanted: Expectation) -> str:
+def _seen(world: World, gang: Gang, wanted: Expectation) -> str:
     match wanted.what:
         case "is":
             return str(gang.phase)
@@ -180,6 +188,13 @@ def _seen(gang: Gang, wanted: Expectation) -> str:
             return str(gang.table.topology_version)
         case "restarts":
             return str(gang.restart_count)
+        case "size":
+            return str(gang.table.nnodes)
+        case "over":
+            return " ".join(map(str, gang.trial.stepped_over))
+        case "life":
+            life = world.remedies.lives.get(wanted.words[0])
+            return f"{wanted.words[0]} {'ok' if life is None else life.phase}"
         case "charged":
             return str(len(gang.restarts))
         case "condemned":

@@ -64,6 +64,8 @@ class Scenario:
     """All of it. `seed` is for what the lines leave open: durations, the network's dice."""
 
     seed: int = 0
+    cluster: str = ""
+    """JSON of a ClusterPolicy; empty: nobody cares for nodes."""
     jobs: tuple[JobPlan, ...] = ()
     planners: int = 1
     network: Trouble = field(default_factory=Trouble)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from sim_scenario import Fault, JobPlan, Scenario
@@ -19,12 +20,27 @@ _POLICIES = (
     '{"process_restarts_before_job":1,"job_restarts_max":1}',
     '{"backoff":{"first_s":2,"max_s":10}}',
     '{"checkpoint":{"step_back_max":2}}',
+    '{"checkpoint":{"step_back_max":1},"confirming_retries":1}',
+    '{"elastic":{"nnodes_min":1,"wait_s":5,"snooze_s":5}}',
+    '{"elastic":{"nnodes_min":2,"replica_nodes":2,"wait_s":3,"snooze_s":10},"capacity_wait_s":30}',
+    '{"elastic":{"nnodes_min":1,"nnodes_allowed":[1,2,4],"wait_s":8,"snooze_s":5},"checkpoint":{"step_back_max":2}}',
+    '{"elastic":{"nnodes_min":1,"wait_s":5,"regrow":false}}',
     '{"causes":[{"attribution":"user","retry":"confirm"},{"attribution":"platform","level":"job"}]}',
     '{"fault_deadline_s":40}',
     '{"capacity_wait_s":10,"start_deadline_s":15}',
     '{"restarts_max":2,"window_s":30}',
 )
 """What a job may want, a little of everything that the planner acts on."""
+_LADDER = '"ladder":{"retry_s":5,"suspect_s":60,"reset_gpu_s":20,"reboot_node_s":40,"validate_s":30}'
+_POOL = '"pool":{"kind":"simulated","delay_s":5,"wait_s":90,"requests_max":3,"failures_every":3,"returns_every":2}'
+_CLUSTERS = (
+    f'{{{_LADDER},"breaker":{{"share_max":0.5}},{_POOL}}}',
+    f'{{{_LADDER},"breaker":{{"share_max":0.9,"nodes_max":1,"window_s":60,"open_s":15}},{_POOL}}}',
+    '{"ladder":{"rungs":["reboot_node"],"retry_s":5,"suspect_s":60,"reboot_node_s":40,"validate_s":30,"evict_s":8}}',
+    '{"dry_run":true,"ladder":{"suspect_s":60}}',
+    '{"jobs":{"restarts_max":2}}',
+)
+"""What an operator may want."""
 _COMMON = ("kill rank", "crash", "kill agent", "cut off")
 _VERBS = (
     *_COMMON,
@@ -32,7 +48,9 @@ _VERBS = (
     "oom rank",
     "raise",
     "hang rank",
+    "poison",
     "fail start",
+    "fail action",
     "lose node",
     "jump clock",
     "xid",
@@ -57,6 +75,7 @@ def scenario_of(seed: int) -> Scenario:
         network=_network(dice),
         store=dice.choice((StoreTrouble(), StoreTrouble(failed=0.02, ack_lost=0.02))),
         faults=_faults(dice, jobs, planners),
+        cluster=dice.choice(_CLUSTERS) if dice.random() < 0.35 else "",
     )
 
 
@@ -76,6 +95,12 @@ def crowd_of(agents: int, seed: int = 0) -> Scenario:
 
 
 def _job(dice: Random, name: str) -> JobPlan:
+    job = _any_job(dice, name)
+    # Sizes that a policy names are sizes of four nodes.
+    return replace(job, nodes=4) if '"nnodes_min":2' in job.policy or "nnodes_allowed" in job.policy else job
+
+
+def _any_job(dice: Random, name: str) -> JobPlan:
     return JobPlan(
         name=name,
         nodes=dice.choice((1, 2, 2, 3, 4)),
@@ -120,6 +145,8 @@ def _fault(dice: Random, at_s: float, job: JobPlan, planners: int) -> Fault:
             return Fault(at_s=at_s, verb=verb, target=job.name, rank=rank, number=dice.choice(_SIGNALS))
         case "oom rank" | "hang rank":
             return Fault(at_s=at_s, verb=verb, target=job.name, rank=rank)
+        case "poison":
+            return Fault(at_s=at_s, verb=verb, target=job.name, for_s=dice.choice((4.0, 15.0, 40.0)))
         case "raise":
             return Fault(at_s=at_s, verb=verb, target=job.name, rank=rank, word=dice.choice(_ERRORS))
         case "crash":
@@ -137,7 +164,7 @@ def _fault(dice: Random, at_s: float, job: JobPlan, planners: int) -> Fault:
             return Fault(at_s=at_s, verb=verb, target=node, number=dice.choice(_XIDS))
         case "notice":
             return Fault(at_s=at_s, verb=verb, target=node, number=dice.choice((5, 20)))
-        case "fail start" | "leave" | "repeat events":
+        case "fail start" | "fail action" | "leave" | "repeat events":
             return Fault(at_s=at_s, verb=verb, target=node)
         case "verdict":
             old, place = dice.choice((0, 0, 1, 2)), dice.randrange(job.nodes)

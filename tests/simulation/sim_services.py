@@ -36,6 +36,7 @@ from health_ingest.domain.ledger import LedgerPolicy
 from health_ingest.domain.policy import ConditionPolicy
 from health_ingest.domain.rulebook import Rulebook
 from recovery_planner.adapters.kv_gangs import KvCheckpoints, KvGangs
+from recovery_planner.adapters.kv_lives import KvNodeLives
 from recovery_planner.adapters.kv_nodes import KvNodeStandings
 from recovery_planner.application import planner as planner_parts
 from recovery_planner.application.watch_agents import Patience
@@ -133,10 +134,18 @@ class PlannerService(Service):
             gangs=KvGangs(life.bucket(world.gangs)),
             checkpoints=KvCheckpoints(life.bucket(world.checkpoints)),
             nodes=KvNodeStandings(life.bucket(world.nodes)),
+            lives=None if world.cluster is None else KvNodeLives(life.bucket(world.remedies)),
+            pool=None if world.cloud is None else lambda _: world.cloud,
             failpoints=Failpoints(),
             instance_id=life.name,
         )
-        planner = planner_parts.assemble(made, policy=PLANNER_POLICY, patience=Patience(), ended_kept_s=604_800.0)
+        planner = planner_parts.assemble(
+            made,
+            policy=PLANNER_POLICY,
+            patience=Patience(),
+            ended_kept_s=604_800.0,
+            cluster_policy=world.cluster,
+        )
         self.planner = planner
         await planner.lead.run(planner.duties, asyncio.Event())
 

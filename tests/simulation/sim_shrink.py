@@ -63,6 +63,8 @@ def _simpler(scenario: Scenario) -> Iterator[Scenario]:
                 yield replace(scenario, network=replace(scenario.network, **{name: 0.0}))
     if scenario.store != StoreTrouble():
         yield replace(scenario, store=StoreTrouble())
+    if scenario.cluster:
+        yield replace(scenario, cluster="")
     if scenario.planners > 1:
         yield replace(scenario, planners=1)
     for place in range(len(scenario.jobs)):
@@ -70,6 +72,8 @@ def _simpler(scenario: Scenario) -> Iterator[Scenario]:
             yield replace(scenario, jobs=(*scenario.jobs[:place], *scenario.jobs[place + 1 :]))
     for place, job in enumerate(scenario.jobs):
         for change in ({"steps": None}, {"spares": 0}, {"nproc": 1}, {"nodes": max(1, job.nodes - 1)}):
+            if "elastic" in job.policy and "nodes" in change:
+                continue  # its policy names sizes of this many
             if any(getattr(job, name) != value for name, value in change.items()):
                 smaller = replace(job, **change)  # type: ignore[arg-type]
                 yield replace(scenario, jobs=(*scenario.jobs[:place], smaller, *scenario.jobs[place + 1 :]))

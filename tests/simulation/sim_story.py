@@ -5,11 +5,13 @@ One line a thing; `#` begins a comment. See docs/simulation.md for the language.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import fields, replace
 
 from sim_scenario import Expectation, Fault, JobPlan, Scenario
 
+from fault_contracts.cluster_policy import ClusterPolicy
 from service_kit.testing.memory_broker import Trouble
 from service_kit.testing.process_life import StoreTrouble
 
@@ -19,7 +21,9 @@ VERBS: dict[str, str] = {
     "oom rank": r"(?P<rank>\d+) of (?P<target>\w+)",
     "raise": r"(?P<word>\w+) in rank (?P<rank>\d+) of (?P<target>\w+)",
     "hang rank": r"(?P<rank>\d+) of (?P<target>\w+)",
+    "poison": r"(?P<target>\w+)",
     "fail start": r"on (?P<target>[\w-]+)",
+    "fail action": r"on (?P<target>[\w-]+)",
     "kill agent": r"(?P<target>[\w-]+)",
     "lose node": r"(?P<target>[\w-]+)",
     "cut off": r"(?P<target>[\w-]+)",
@@ -40,7 +44,9 @@ _WRITTEN = {
     "oom rank": "{f.rank} of {f.target}",
     "raise": "{f.word} in rank {f.rank} of {f.target}",
     "hang rank": "{f.rank} of {f.target}",
+    "poison": "{f.target}",
     "fail start": "on {f.target}",
+    "fail action": "on {f.target}",
     "kill agent": "{f.target}",
     "lose node": "{f.target}",
     "cut off": "{f.target}",
@@ -90,6 +96,8 @@ def write(scenario: Scenario) -> str:
             lines[-1] += f" policy {job.policy}"
     if scenario.planners != 1:
         lines.append(f"planners {scenario.planners}")
+    if scenario.cluster:
+        lines.append(f"cluster {scenario.cluster}")
     for name, trouble, none in (("network", scenario.network, Trouble()), ("store", scenario.store, StoreTrouble())):
         if trouble != none:
             lines.append(f"{name}: {_settings_of(trouble, none)}")
@@ -123,6 +131,10 @@ def _with_line(scenario: Scenario, line: str) -> Scenario:
     match word:
         case "seed":
             return replace(scenario, seed=int(line.split()[1]))
+        case "cluster":
+            policy = line.removeprefix("cluster ").strip()
+            ClusterPolicy.model_validate(json.loads(policy))
+            return replace(scenario, cluster=policy)
         case "planners":
             return replace(scenario, planners=int(line.split()[1]))
         case "job":
@@ -141,7 +153,7 @@ def _with_line(scenario: Scenario, line: str) -> Scenario:
             found = _must(_EXPECT, line)
             one = Expectation(job=found["job"], what=found["what"], words=tuple(found["words"].split()))
             return replace(scenario, expectations=(*scenario.expectations, one))
-    raise ValueError("a line begins with seed, planners, job, network, store, at or expect")
+    raise ValueError("a line begins with seed, planners, cluster, job, network, store, at or expect")
 
 
 def _must(pattern: re.Pattern[str], line: str) -> re.Match[str]:

@@ -23,6 +23,8 @@ class Training:
     def __init__(self, world: World) -> None:
         self._world = world
         self.steps: dict[tuple[str, int], int] = {}
+        self.saved: dict[str, int] = {}
+        """The newest step of each job that a rank has on disk."""
         self._first: set[tuple[str, int]] = set()
         self.paused = False
         """At the end nobody steps any more, so that everything that was said can arrive."""
@@ -59,6 +61,8 @@ class Training:
         self.steps[key] += 1
         step, first = self.steps[key], key not in self._first
         self._first.add(key)
+        if first and self._world.poison.bites(agents):
+            return
         for agent in agents:
             if first or step % TELL_EVERY == 0:
                 agent.say.step(step, first=first)
@@ -80,5 +84,6 @@ class Training:
     def _save_rank(self, agent: SimAgent, rank: int, step: int, version: int) -> None:
         if agent.dead or agent.version != version or agent.ranks.get(rank) not in ("run", "done"):
             return
+        self.saved[agent.job] = step
         self._world.saw(Saved(job=agent.job, version=version, rank=rank, step=step))
         agent.say.saved(rank, step)

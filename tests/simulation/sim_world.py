@@ -8,18 +8,24 @@ from collections.abc import Callable
 from random import Random
 
 from sim_agent import Disk, SimAgent
-from sim_events import FaultDone, GangWritten, MessageStored, SimEvent
+from sim_events import BreakerWritten, FaultDone, GangWritten, LifeWritten, MessageStored, SimEvent
+from sim_hosts import Cloud, Host
+from sim_poison import Poison
 from sim_scenario import Scenario
 from sim_services import ClassifierService, IngestService, PlannerService, Service
 from sim_training import Training
 
 from fault_contracts.agent import JobSpec
+from fault_contracts.cluster_policy import ClusterPolicy
 from fault_contracts.envelope import open_envelope, seal
-from fault_contracts.inventory import DeviceIdentity, DeviceKind, InventoryReported
 from fault_contracts.payload import Payload
 from fault_contracts.policy import RecoveryPolicy
+from fault_contracts.remediation import BreakerState
 from recovery_planner.adapters.gang_codec import decode_gang
+from recovery_planner.adapters.kv_lives import NODE
+from recovery_planner.adapters.life_codec import decode_breaker, decode_life
 from recovery_planner.domain.gang import Gang
+from recovery_planner.domain.node_life import NodeLife
 from service_kit.errors import TransientError
 from service_kit.testing.memory_broker import MemoryBroker
 from service_kit.testing.memory_bus import MemoryBus
@@ -47,6 +53,27 @@ class GangBucket(MemoryKeyValue):
         return super()._put(key, value)
 
 
+class RemedyBucket(MemoryKeyValue):
+    """Records of nodes and of the breaker; each write is shown before anybody can read it."""
+
+    def __init__(self, told: Callable[[SimEvent], None]) -> None:
+        super().__init__()
+        self._told = told
+        self._breaker = BreakerState.CLOSED
+        self.lives: dict[str, NodeLife] = {}
+
+    def _put(self, key: str, value: bytes) -> int:
+        if key.startswith(NODE):
+            life = decode_life(value)
+            self.lives[life.node_id] = life
+            self._told(LifeWritten(life=life))
+        else:
+            state = decode_breaker(value).state
+            self._told(BreakerWritten(before=self._breaker, state=state))
+            self._breaker = state
+        return super()._put(key, value)
+
+
 class World:
     """Everything that a scenario acts on. Times are seconds since the start."""
 
@@ -60,6 +87,12 @@ class World:
         self.watchers = watchers
         self._trace = trace
         self.gangs = GangBucket(self.saw)
+        self.remedies = RemedyBucket(self.saw)
+        self.cluster = ClusterPolicy.model_validate(json.loads(scenario.cluster)) if scenario.cluster else None
+        pool = None if self.cluster is None else self.cluster.pool
+        self.cloud = Cloud(self, pool) if pool is not None and pool.kind == "simulated" else None
+        self.hosts: dict[str, Host] = {}
+        self.came_s: dict[str, float] = {}
         self.checkpoints, self.nodes, self.evidence = MemoryKeyValue(), MemoryKeyValue(), MemoryKeyValue()
         self.conditions, self.ledger = MemoryKeyValue(), MemoryKeyValue()
         self.plans = {job.name: job for job in scenario.jobs}
@@ -77,6 +110,7 @@ class World:
             for job in scenario.jobs
         }
         self.training = Training(self)
+        self.poison = Poison(self)
         self.agents: dict[str, SimAgent] = {}
         self._of_job: dict[str, dict[str, SimAgent]] = {job.name: {} for job in scenario.jobs}
         self.disks: dict[str, Disk] = {}
@@ -96,7 +130,7 @@ class World:
 
     def saw(self, event: SimEvent) -> None:
         """Something happened."""
-        if self._trace is not None and not isinstance(event, MessageStored | GangWritten):
+        if self._trace is not None and not isinstance(event, MessageStored | GangWritten | LifeWritten):
             self.note(str(event))
         for watcher in self.watchers:
             watcher(event)
@@ -124,19 +158,19 @@ class World:
                 self.arrive(job.name, node_id)
         self.spawn(self.training.run())
 
-    def arrive(self, job: str, node_id: str) -> None:
+    def arrive(self, job: str, node_id: str, board: str = "") -> None:
         """A machine with its host role and the job's agent."""
         self.disks[node_id] = Disk()
-        self.tell(
-            InventoryReported(
-                node_id=node_id,
-                instance_id=f"{node_id}-host",
-                boot_id="boot",
-                devices=(DeviceIdentity(kind=DeviceKind.GPU, device_id=gpu_of(node_id), pci_bus_id="0000:1b:00"),),
-                reported_at=self.clock.now(),
-            )
-        )
-        self.start_agent(job, node_id)
+        self.came_s[node_id] = self.clock.monotonic_s()
+        host = self.hosts[node_id] = Host(self, job, node_id, board or f"board-{node_id}")
+        host.report()
+        if self.cluster is not None:
+            self.spawn(host.run())
+        if not board:
+            self.start_agent(job, node_id)
+        elif self.agents_of(job):
+            # An agent is started for a job that is there, once the machine is up.
+            self.later(3.0, lambda: self.start_agent(job, node_id))
 
     def start_agent(self, job: str, node_id: str) -> None:
         """Another life of the agent of a node that is there."""
@@ -227,11 +261,6 @@ class World:
         for agent in self.agents.values():
             agent.kill()
         await self.broker.close()
-
-
-def gpu_of(node_id: str) -> str:
-    """The name of its one GPU."""
-    return f"GPU-{node_id}"
 
 
 def _gist(payload: Payload) -> str:
