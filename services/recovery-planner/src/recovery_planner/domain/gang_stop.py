@@ -124,6 +124,7 @@ def _next_attempt(draft: Draft) -> None:
             verdict=None,
             notes=judged_before(incident),
             mark_at=draft.now,
+            stuck=None,
             all_started=False,
             by_notice=False,
         )
