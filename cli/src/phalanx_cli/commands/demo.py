@@ -58,9 +58,10 @@ def demo(
     """Train on two nodes and some in reserve, break it in many ways, and show what each recovery cost.
 
     Real processes: nats-server, Valkey, the services, `phalanx run` agents with two ranks each, a small transformer
-    on real words. Four jobs: one whose ranks all get new processes after each fault, also when two come at once and
+    on real words. Five jobs: one whose ranks all get new processes after each fault, also when two come at once and
     when the planner itself is killed; one that restarts in place; one on nodes whose GPUs a fake driver library makes
-    up (it needs a C compiler; without one this job is left out, and said so); one with a bug. The final weights are
+    up (it needs a C compiler; without one this job is left out, and said so); one with a recovery policy: a poisoned
+    checkpoint, and a node that is lost with none in reserve; one with a bug. The final weights are
     compared with those of a run without faults.
 
     Exit code 0 only if everything held; 1 if not; 2 for options that make no sense; 69 if the servers do not start.
