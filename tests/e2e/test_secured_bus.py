@@ -21,7 +21,7 @@ from fault_contracts.permissions import Holder, Role
 from phalanx_cli.stack.services import SERVICES
 from phalanx_cli.stack.stack import Stack
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300), pytest.mark.asyncio]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600), pytest.mark.asyncio]
 
 CLI = ["-m", "phalanx_cli.main"]
 RUN = [
@@ -45,7 +45,8 @@ while not os.path.exists(sys.argv[1]) and time.monotonic() < end:
     time.sleep(0.05)
 print(f"rank {rank} done", flush=True)
 """
-START_S = 120.0
+START_S = 150.0
+"""A dozen Python processes start in this test, on machines that may be busy."""
 
 
 def environment(server: SecuredServer, name: str) -> dict[str, str]:
@@ -76,7 +77,7 @@ def rank_of(agent: AgentProcess) -> int:
 async def phalanx(server: SecuredServer, cwd: Path, name: str, *argv: str) -> tuple[int, str]:
     run = AgentProcess([*CLI, *argv], cwd=cwd, env=environment(server, name))
     async with run:
-        return await run.exit_code(timeout_s=60), run.text
+        return await run.exit_code(timeout_s=START_S), run.text
 
 
 async def test_a_gang_recovers_and_nobody_is_denied_anything(tmp_path: Path) -> None:
@@ -105,7 +106,7 @@ async def test_a_gang_recovers_and_nobody_is_denied_anything(tmp_path: Path) -> 
             await agent.wait_line("up, restart 0", timeout_s=START_S)
         os.kill(rank_of(agents["b"]), signal.SIGKILL)
         for agent in agents.values():
-            await agent.wait_line("up, restart 1", timeout_s=60)
+            await agent.wait_line("up, restart 1", timeout_s=START_S)
         code, text = await phalanx(server, tmp_path, "cli", "job", "safe job", "--cluster", CLUSTER)
         assert code == 0, text
         assert "SIGKILL" in text
@@ -115,9 +116,9 @@ async def test_a_gang_recovers_and_nobody_is_denied_anything(tmp_path: Path) -> 
         code, text = await phalanx(server, tmp_path, "cli", *order)
         assert code == 0, text
         go_on.touch()
-        assert [await agent.exit_code(timeout_s=60) for agent in agents.values()] == [0, 0]
+        assert [await agent.exit_code(timeout_s=START_S) for agent in agents.values()] == [0, 0]
         watch.signal(signal.SIGTERM)
-        assert await watch.exit_code(timeout_s=30) == 0
+        assert await watch.exit_code(timeout_s=START_S) == 0
         said = [agent.text for agent in (*agents.values(), watch)]
     said += [path.read_text(errors="replace") for path in (tmp_path / "stack" / "logs").glob("*.log")]
     for log in (*said, (tmp_path / "nats" / "nats-server.log").read_text()):
