@@ -35,6 +35,7 @@ from service_kit.logging import configure_logging, get_logger
 from service_kit.otel import tracing_from_environment
 from service_kit.ports import Bus, KeyValue, Subscription
 from service_kit.settings import BusSettings
+from service_kit.web.token import BadToken, token_in_file
 
 S = TypeVar("S", bound=BusSettings)
 
@@ -182,7 +183,13 @@ async def _live(name: str, settings: S, wire: Wire[S], keeps_streams: bool) -> i
     end_requested = asyncio.Event()
     _listen_to_signals(end_requested)
     calm_the_collector()
-    http = HttpStatus(service=name)
+    try:
+        file = settings.http_token_file
+        token = None if file is None else token_in_file(file, "PHALANX_HTTP_TOKEN_FILE")
+    except BadToken as error:
+        log.error("cannot_start", error=str(error), type=type(error).__name__)
+        return ExitCode.BAD_SETTINGS
+    http = HttpStatus(service=name, token=token, metrics_open=settings.http_metrics_open)
     started = asyncio.Event()
     http.add_check("started", lambda: None if started.is_set() else "starting")
     connection: Connection | None = None
