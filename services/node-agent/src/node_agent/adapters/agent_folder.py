@@ -22,7 +22,7 @@ def folder_name(name: str) -> str:
     plain = _PLAIN.sub("_", name)[:100]
     if plain == name and plain not in (".", ".."):
         return plain
-    return f"{plain}-{zlib.crc32(name.encode()):08x}"
+    return f"{plain}-{zlib.crc32(name.encode(errors='surrogatepass')):08x}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
