@@ -11,6 +11,7 @@ import json
 
 from fault_contracts.envelope import derived_id
 from recovery_planner.application.drain_node import DrainNode
+from recovery_planner.application.forward_conditions import ForwardConditions
 from recovery_planner.application.kube_ports import (
     NODES,
     KubeApi,
@@ -42,7 +43,15 @@ class MirrorNodes:
     """One process at a time does this: whoever holds the operator's lease."""
 
     def __init__(
-        self, *, api: KubeApi, bus: Bus, clock: Clock, knowledge: NodeKnowledge, rules: MirrorRules, labels: str = ""
+        self,
+        *,
+        api: KubeApi,
+        bus: Bus,
+        clock: Clock,
+        knowledge: NodeKnowledge,
+        rules: MirrorRules,
+        labels: str = "",
+        forward: ForwardConditions | None = None,
     ) -> None:
         self._api = api
         self._bus = bus
@@ -50,6 +59,7 @@ class MirrorNodes:
         self._knowledge = knowledge
         self._rules = rules
         self._labels = labels
+        self._forward = forward
         self._drain = DrainNode(api)
         self._gate_asked_s: dict[str, float] = {}
         self._woken = asyncio.Event()
@@ -83,8 +93,10 @@ class MirrorNodes:
         await self._knowledge.refresh()
         listed = await self._api.list(NODES, labels=self._labels)
         nodes = {}
-        for raw in listed.items:
-            seen = read_node(raw)
+        all_seen = [read_node(raw) for raw in listed.items]
+        if self._forward is not None:
+            await self._forward.once(all_seen)
+        for seen in all_seen:
             known = Known(standing=self._knowledge.standing(seen.name), life=self._knowledge.life(seen.name))
             if known.standing is not None or known.life is not None or seen.has_taint(NOT_VALIDATED) or seen.ours:
                 nodes[seen.name] = (seen, known)
