@@ -22,6 +22,7 @@ from recovery_planner.application.kube_ports import (
     Obj,
 )
 from recovery_planner.application.node_knowledge import NodeKnowledge
+from recovery_planner.application.retire_nodes import RetireNodes
 from recovery_planner.domain.kube_node_seen import NOT_VALIDATED, Condition, NodeSeen, read_node, time_text
 from recovery_planner.domain.kube_nodes import Known, Mirrored, MirrorRules, admitted, mirror
 from service_kit.errors import ServiceError, TransientError
@@ -52,6 +53,7 @@ class MirrorNodes:
         rules: MirrorRules,
         labels: str = "",
         forward: ForwardConditions | None = None,
+        retire: RetireNodes | None = None,
     ) -> None:
         self._api = api
         self._bus = bus
@@ -60,6 +62,7 @@ class MirrorNodes:
         self._rules = rules
         self._labels = labels
         self._forward = forward
+        self._retire = retire
         self._drain = DrainNode(api)
         self._gate_asked_s: dict[str, float] = {}
         self._woken = asyncio.Event()
@@ -116,6 +119,8 @@ class MirrorNodes:
             return None
 
         failed = [error for error in await asyncio.gather(*(guarded(*each) for each in nodes.values())) if error]
+        if self._retire is not None:
+            await self._retire.once((seen, known.life) for seen, known in nodes.values())
         if failed:
             raise failed[0]
 
