@@ -9,8 +9,6 @@ from service_kit.bounded_yaml import DEPTH_MAX, YamlRefused, compose_bounded_tex
 
 NESTED = [f"{name}: &{name} [{', '.join(['*' + before] * 9)}]\n" for before, name in pairwise("abcdefghi")]
 LAUGHS = "a: &a [x, x, x]\n" + "".join(NESTED)
-    f"{b}: &{b} [{', '.join(['*' + a] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi")
-)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from fault_contracts.registry import Bucket
 from service_kit.cancellation import cancel_all
 from service_kit.clock import SystemClock
+from service_kit.command_signature import CommandKeys
 from service_kit.errors import BusUnavailable, PermanentError
 from service_kit.http_status import HttpStatus
 from service_kit.jetstream.auditor import Auditor
@@ -70,6 +71,7 @@ class Service(Generic[S]):
             source=f"/{name}/{os.getpid()}",
             publish_limit_s=settings.publish_limit_s,
             publisher=self._publisher,
+            command_keys=None if settings.command_keys is None else CommandKeys(settings.command_keys),
         )
         self._owned: list[Subscription] = []
         self._tasks: list[asyncio.Task[None]] = []

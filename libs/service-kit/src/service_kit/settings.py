@@ -57,6 +57,9 @@ class BusSettings(BaseSettings):
     ] = None
     """[NATS_NKEY_SEED_FILE] Our identity: a file of `phalanx security` (docs/security.md), or a plain NATS seed. Read
     anew at each connection, so that a rotated key needs no restart. Its name gives the reply subjects as well."""
+    command_keys: Annotated[Path | None, Field(validation_alias=_env("PHALANX_COMMAND_KEYS", "command_keys"))] = None
+    """[PHALANX_COMMAND_KEYS] Whose commands an agent obeys: the file `command-keys` of `phalanx security`. Given: a
+    command without the signature of one of them is refused. Read anew when an unknown key turns up."""
     nats_tls_ca: Annotated[Path | None, Field(validation_alias=_env("NATS_TLS_CA", "nats_tls_ca"))] = None
     """[NATS_TLS_CA] CA bundle that signed the server's certificate; given: TLS is required."""
     nats_tls_cert: Annotated[Path | None, Field(validation_alias=_env("NATS_TLS_CERT", "nats_tls_cert"))] = None
