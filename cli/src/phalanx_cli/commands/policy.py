@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 BAD_FILE = 2
 TIMES_MAX = 200
+NNODES_MAX = 512
 
 policy = typer.Typer(
     name="policy",
@@ -53,19 +54,38 @@ def explain(
     every_s: Annotated[float, typer.Option(help="Seconds between two of them.", min=0)] = 300.0,
     max_restarts: Annotated[int, typer.Option(help="The job's --max-restarts.", min=0)] = 3,
     restart_window: Annotated[float, typer.Option(help="The job's --restart-window in seconds.", min=1)] = 3_600.0,
+    nnodes: Annotated[
+        int | None,
+        typer.Option(
+            help="The job's --nnodes, to show how far it may shrink; 8 replicas where left out.", min=1, max=NNODES_MAX
+        ),
+    ] = None,
 ) -> None:
     """Play the same fault again and again, and show what would be done each time, and why."""
     from fault_contracts.agent import JobSpec
+    from phalanx_cli.elastic_play import told_sizes
     from phalanx_cli.policy_play import played, usual_action
 
     found = _read(file)
     wanted = action or usual_action(attribution)
-    # How large the gang may be plays no part in an answer.
-    found = found.model_copy(update={"elastic": None})
-    spec = JobSpec(nnodes=1, nproc_per_node=1, restarts_max=max_restarts, window_s=restart_window, policy=found)
+    # How large the gang may be plays no part in an answer; it is told apart, below.
+    answers = found.model_copy(update={"elastic": None})
+    spec = JobSpec(nnodes=1, nproc_per_node=1, restarts_max=max_restarts, window_s=restart_window, policy=answers)
     typer.echo(f"{attribution}{', ' + cause if cause else ''}; the verdict recommends {wanted}")
     for sentence in played((attribution, cause, wanted), spec, times=times, every_s=every_s):
         typer.echo(sentence)
+    if found.elastic is None:
+        return
+    elastic = found.elastic
+    usual = max(
+        elastic.nnodes_allowed, default=max(8, -(-elastic.nnodes_min // elastic.replica_nodes)) * elastic.replica_nodes
+    )
+    try:
+        for sentence in told_sizes(found, nnodes or usual):
+            typer.echo(sentence)
+    except ValueError as error:
+        typer.echo(f"{file}: {error}", err=True)
+        raise typer.Exit(BAD_FILE) from error
 
 
 @policy.command(epilog="Example:\n\n  phalanx policy cluster cluster.yaml")

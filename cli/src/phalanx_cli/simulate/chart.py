@@ -11,6 +11,7 @@ _COLOURS = {
     "wait": "#54a24b",
     "blind": "#b279a2",
     "person": "#e45756",
+    "smaller": "#eeca3b",
     "lost_work": "#72b7b2",
     "checkpoint": "#9d9d9d",
 }

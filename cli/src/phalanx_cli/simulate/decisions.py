@@ -9,6 +9,8 @@ from fault_contracts.faults import Action, Attribution
 from fault_contracts.policy import RecoveryPolicy
 from fault_contracts.recovery import JobOutcome
 from fault_contracts.recovery_level import RecoveryLevel
+from phalanx_cli.simulate import faults
+from phalanx_cli.simulate.faults import Symptom
 from phalanx_cli.simulate.listing import at
 from recovery_planner.domain.budget import budget_at
 from recovery_planner.domain.escalation import Answer, Fault, answer
@@ -48,3 +50,17 @@ class Decisions:
         self._past = remembered(self._past, restart)
         self._restarts = (*budget.restarts, now)
         return said
+
+
+def costs_node(fault: faults.Fault) -> bool:
+    """Whether a right verdict blames the machine."""
+    return fault.kind.of_node or fault.kind.symptom is Symptom.LOST or fault.kind.attribution is Attribution.UNKNOWN
+
+
+def verdict_of(fault: faults.Fault, *, named: bool, takes_out: bool) -> tuple[Attribution, Action]:
+    """As the classifier would say it."""
+    if fault.kind.attribution is Attribution.USER:
+        return Attribution.USER, Action.DONT_RETRY_NOTIFY_USER if named else Action.RESTART_PROCESS
+    if takes_out:
+        return fault.kind.attribution, Action.REPLACE_NODE
+    return (fault.kind.attribution if named else Attribution.UNKNOWN), Action.RESTART_PROCESS

@@ -5,13 +5,16 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
-from fault_contracts.faults import Action, Attribution
+from fault_contracts.faults import Attribution
 from fault_contracts.recovery_level import RecoveryLevel
+from phalanx_cli.elastic_play import Sizes
+from phalanx_cli.simulate.clock import NEVER_S, Clock
 from phalanx_cli.simulate.contestants import Contestant
 from phalanx_cli.simulate.costs import Costs
-from phalanx_cli.simulate.decisions import Decisions
-from phalanx_cli.simulate.faults import DAY_S, WATCHED_S, Fault, Need, Symptom
+from phalanx_cli.simulate.decisions import Decisions, costs_node, verdict_of
+from phalanx_cli.simulate.faults import DAY_S, WATCHED_S, Fault, Need
 from phalanx_cli.simulate.fleet import Fleet, Machine, Place
 from phalanx_cli.simulate.listing import Listing
 from phalanx_cli.simulate.node_life import Absence, absence, first_rung
@@ -20,7 +23,15 @@ from phalanx_cli.simulate.outcome import Outcome
 VERDICT_DRAWS = 8
 ATTEMPTS_MAX = 64
 """Restarts for one fault; a person comes long before."""
-NEVER_S = float("inf")
+
+
+class Look(StrEnum):
+    """A time at which the gang's size is looked at."""
+
+    SHRINK = "shrink"
+    """It has waited for a node as long as its policy says."""
+    GROW = "grow"
+    """It may be larger than it is: a node is free, its snooze is over, or the checkpoint is there that it waits for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,33 +55,40 @@ class _Run:
         self._end_s = cluster.days * DAY_S
         self._fleet = Fleet(cluster.nodes, cluster.spares)
         self._decisions = Decisions(policy.recovery, cluster.nodes)
+        self._sizes = Sizes(policy.recovery, cluster.nodes)
+        self._size = self._full = cluster.nodes
+        self._shrink_s = NEVER_S
+        self._regrow_s = 0.0
+        """No planned regrow before."""
+        self._stop_s = NEVER_S
+        """The checkpoint at which it stops to grow."""
+        self._now_s = 0.0
         self._listing = Listing()
         self._out = Outcome(policy=policy.name, span_s=self._end_s)
-        self._up_s = 0.0
-        """The job trains from here on; in the future while it recovers."""
+        self._clock = Clock(costs, self._out)
         self._empty_seats = 0
         self._ready_s = 0.0
         """All but the empty seats are ready from here on."""
-        self._waits_s = 0.0
-        """The job waits for machines from here on; what comes before is counted with its fault."""
         self._count = 0
-        self._events: list[tuple[float, int, int, int, Fault | Absence]] = []
+        self._events: list[tuple[float, int, int, int, Fault | Absence | Look]] = []
         for fault in faults:
             self._push(fault.at_s, fault.machine, -1, fault)
 
     def play(self) -> Outcome:
         while self._events and self._events[0][0] < self._end_s:
             now_s, _, index, device, what = heapq.heappop(self._events)
-            machine = self._fleet.machines[index]
-            if isinstance(what, Absence):
+            self._now_s, machine = now_s, self._fleet.machines[index]
+            if isinstance(what, Look):
+                self._look(now_s, what)
+            elif isinstance(what, Absence):
                 self._returned(now_s, machine, what)
             elif machine.place is not Place.AWAY and device in (-1, machine.device):
                 self._failed(now_s, machine, what)
-        self._close(self._end_s, ends=True)
+        self._clock.close(self._end_s, ends=True)
         self._out.listed = self._listing.listed
         return self._out
 
-    def _push(self, at_s: float, machine: int, device: int, what: Fault | Absence) -> None:
+    def _push(self, at_s: float, machine: int, device: int, what: Fault | Absence | Look) -> None:
         self._count += 1
         heapq.heappush(self._events, (at_s, self._count, machine, device, what))
 
@@ -117,10 +135,19 @@ class _Run:
             self._seat(now_s)
             self._empty_seats -= 1
             if not self._empty_seats:
-                begin_s = max(now_s, self._ready_s, self._waits_s)
-                self._out.phases["wait"] += begin_s - self._waits_s
-                self._out.phases["restart"] += self._policy.swap_s
-                self._up_s = begin_s + self._policy.swap_s
+                self._resume(now_s, self._policy.swap_s)
+        elif self._size < self._full:
+            self._push(now_s, 0, -1, Look.GROW)
+            self._push(now_s + WATCHED_S + 1, 0, -1, Look.GROW)  # a node on probation is no reason to stop a gang
+
+    def _resume(self, now_s: float, restart_s: float) -> None:
+        """The wait for a node is over."""
+        begin_s = max(now_s, self._ready_s, self._clock.waits_s)
+        self._out.phases["wait"] += begin_s - self._clock.waits_s
+        self._out.phases["restart"] += restart_s
+        self._clock.up_s = begin_s + restart_s
+        self._shrink_s = NEVER_S
+        self._started()
 
     def _seat(self, now_s: float) -> bool:
         self._out.swaps += 1
@@ -131,7 +158,7 @@ class _Run:
     def _interrupt(self, now_s: float, machine: Machine, fault: Fault) -> None:
         """Stop, ask the planner, bring the gang back; a person where nobody finds the node."""
         self._out.interruptions += 1
-        lost_s = self._close(now_s)
+        lost_s = self._clock.close(now_s)
         spent, takes_out = self._attempts(now_s, fault)
         ready_s = now_s + sum(spent.values())
         if takes_out:
@@ -142,16 +169,20 @@ class _Run:
                 self._empty_seats += 1
         elif fault.follow is not None:
             self._push(ready_s + fault.follow_gap_s, machine.index, machine.device, fault.follow)
-        before_s = max(now_s, self._up_s)
+        before_s = max(now_s, self._clock.up_s)
         added_s = max(0.0, ready_s - before_s)
         if self._empty_seats:
             # Nobody trains until a machine is back; what that takes is counted when it is.
             self._ready_s = max(self._ready_s, ready_s)
-            if self._up_s != NEVER_S:
-                self._waits_s = max(ready_s, self._up_s)
-            self._up_s = NEVER_S
+            if self._clock.up_s != NEVER_S:
+                self._clock.waits_s = max(ready_s, self._clock.up_s)
+                self._shrink_s = self._clock.waits_s + self._wait_s()
+                self._push(self._shrink_s, 0, -1, Look.SHRINK)
+            self._clock.up_s = NEVER_S
         else:
-            self._up_s = max(self._up_s, ready_s)
+            self._clock.up_s = max(self._clock.up_s, ready_s)
+            self._grow()
+            self._started()
         # Of a recovery within another one, only what it adds is counted.
         part = added_s / (ready_s - now_s) if ready_s > now_s else 0.0
         for phase, seconds in spent.items():
@@ -159,6 +190,68 @@ class _Run:
         tally = self._out.cause(fault.name)
         tally.faults += 1
         tally.lost_s += added_s + lost_s
+
+    # ------------------------------------------------------------------------------------------------- size
+
+    def _wait_s(self) -> float:
+        rules, limit_s = self._sizes.rules, self._policy.recovery.capacity_wait_s
+        own_s = NEVER_S if rules is None else rules.wait_s
+        return own_s if limit_s is None or rules is None else min(own_s, limit_s)
+
+    def _look(self, now_s: float, what: Look) -> None:
+        if what is Look.SHRINK:
+            if self._empty_seats and now_s >= self._shrink_s:
+                self._shrink(now_s)
+        elif self._empty_seats or self._size == self._full:
+            return
+        elif now_s < max(self._regrow_s, self._clock.up_s):
+            self._push(max(self._regrow_s, self._clock.up_s), 0, -1, what)
+        elif self._grown() == self._size:
+            self._stop_s = NEVER_S  # the free nodes are not there any more
+        elif now_s == self._stop_s:
+            self._stop_to_grow(now_s)
+        elif self._stop_s == NEVER_S:
+            whole = int((now_s - self._clock.up_s) / self._clock.cycle_s) + 1
+            self._stop_s = self._clock.up_s + whole * self._clock.cycle_s
+            self._push(self._stop_s, 0, -1, Look.GROW)
+
+    def _shrink(self, now_s: float) -> None:
+        """Go on without those places that nobody came for, if the policy allows what is left."""
+        size = self._sizes.without(self._size, self._empty_seats)
+        if size is None:
+            return
+        self._fleet.unseat(self._size - self._empty_seats - size)
+        self._size, self._empty_seats = size, 0
+        self._out.shrunk += 1
+        # Without a wait this is the restart that is counted with its fault.
+        self._resume(now_s, self._policy.level_job_s if self._wait_s() else 0.0)
+
+    def _grown(self) -> int:
+        return self._sizes.grown(self._size, self._fleet.free(self._now_s, weighs=self._policy.probation))
+
+    def _grow(self) -> None:
+        """At a restart that happens anyway."""
+        if self._size == self._full:
+            return
+        for _ in range(self._grown() - self._size):
+            self._seat(self._now_s)
+            self._size += 1
+
+    def _stop_to_grow(self, now_s: float) -> None:
+        self._clock.close(now_s)
+        self._grow()
+        self._out.grown += 1
+        self._out.phases["restart"] += self._policy.level_job_s
+        self._clock.up_s = now_s + self._policy.level_job_s
+        self._started()
+
+    def _started(self) -> None:
+        """A generation begins: while it is smaller than it should be, it is looked at after its snooze."""
+        rules, self._stop_s = self._sizes.rules, NEVER_S
+        self._clock.share = self._size / self._full
+        if rules is not None and self._size < self._full and rules.regrow:
+            self._regrow_s = self._clock.up_s + rules.snooze_s
+            self._push(self._regrow_s, 0, -1, Look.GROW)
 
     def _attempts(self, now_s: float, fault: Fault) -> tuple[dict[str, float], bool]:
         """Seconds by phase, and whether the node is taken out."""
@@ -168,7 +261,7 @@ class _Run:
             spent["detect"] += policy.detect_s[fault.kind.symptom]
             named = fault.draws[attempt % VERDICT_DRAWS] < policy.named[fault.kind.symptom]
             takes_out = named and costs_node(fault)
-            attribution, action = _verdict(fault, named=named, takes_out=takes_out)
+            attribution, action = verdict_of(fault, named=named, takes_out=takes_out)
             said = self._decisions.decide(attribution, fault.name, action, now_s + sum(spent.values()))
             self._out.restarts += 1
             if said.outcome is not None:
@@ -193,41 +286,3 @@ class _Run:
     def _person(self, spent: dict[str, float]) -> None:
         spent["person"] += self._policy.manual_s
         self._out.persons += 1
-
-    def _close(self, now_s: float, *, ends: bool = False) -> float:
-        """End a span of training: whole checkpoints are kept, what came after the last is lost."""
-        span_s = now_s - self._up_s
-        if span_s <= 0:
-            if ends:
-                self._overrun(-span_s)
-            return 0.0
-        cycle_s = self._costs.checkpoint_s + self._costs.checkpoint_block_s
-        kept = int(span_s / cycle_s)
-        lost_s = span_s - kept * cycle_s
-        self._out.productive_s += kept * self._costs.checkpoint_s + (lost_s if ends else 0.0)
-        self._out.phases["checkpoint"] += kept * self._costs.checkpoint_block_s
-        if not ends:
-            self._out.phases["lost_work"] += lost_s
-            return lost_s
-        return 0.0
-
-    def _overrun(self, beyond_s: float) -> None:
-        """A recovery that the end of the run cuts off counts until there."""
-        if beyond_s == NEVER_S:
-            self._out.phases["wait"] += max(0.0, self._end_s - self._waits_s)
-            beyond_s = max(0.0, self._waits_s - self._end_s)
-        self._out.phases["restart"] -= beyond_s
-
-
-def costs_node(fault: Fault) -> bool:
-    """Whether a right verdict blames the machine."""
-    return fault.kind.of_node or fault.kind.symptom is Symptom.LOST or fault.kind.attribution is Attribution.UNKNOWN
-
-
-def _verdict(fault: Fault, *, named: bool, takes_out: bool) -> tuple[Attribution, Action]:
-    """As the classifier would say it."""
-    if fault.kind.attribution is Attribution.USER:
-        return Attribution.USER, Action.DONT_RETRY_NOTIFY_USER if named else Action.RESTART_PROCESS
-    if takes_out:
-        return fault.kind.attribution, Action.REPLACE_NODE
-    return (fault.kind.attribution if named else Attribution.UNKNOWN), Action.RESTART_PROCESS

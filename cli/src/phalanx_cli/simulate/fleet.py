@@ -83,6 +83,19 @@ class Fleet:
         self._idle.add(machine.index)
         self.away -= 1
 
+    def free(self, now_s: float, *, weighs: bool) -> int:
+        """Spares; with `weighs` only those without a doubt."""
+        if not weighs:
+            return len(self._idle)
+        return sum(not self.machines[index].on_probation(now_s) for index in self._idle)
+
+    def unseat(self, count: int) -> None:
+        """A gang that shrinks by whole replicas leaves so many well machines over."""
+        seated = [machine for machine in self.machines if machine.place is Place.SEATED]
+        for machine in seated[len(seated) - count :]:
+            machine.place = Place.IDLE
+            self._idle.add(machine.index)
+
     def take_spare(self, now_s: float, *, weighs: bool) -> Machine | None:
         """Give a seat to the spare that the planner's own order puts first; None: there is none.
 

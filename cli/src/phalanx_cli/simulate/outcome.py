@@ -10,7 +10,7 @@ from typing import Any
 
 _T95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 14: 2.145, 19: 2.093}
 """Student's t for 95 %, two-sided, by degrees of freedom; for those between, the next smaller is used."""
-PHASES = ("detect", "restart", "wait", "blind", "person", "lost_work", "checkpoint")
+PHASES = ("detect", "restart", "wait", "blind", "person", "smaller", "lost_work", "checkpoint")
 
 SEEDS_MAX = 1_000
 """Runs of one study: their means hardly move any more after some dozens."""
@@ -44,6 +44,9 @@ class Outcome:
     node_days_lost: float = 0.0
     out_max: int = 0
     short_of_spares: int = 0
+    shrunk: int = 0
+    grown: int = 0
+    """Planned stops to grow again; growing at a restart that happens anyway is not among them."""
     returns: int = 0
     watched: int = 0
     """Returns whose following 7 days lie within the run."""
@@ -95,6 +98,8 @@ FIGURES: dict[str, Callable[[Outcome], float]] = {
     "node_days_lost": lambda run: run.node_days_lost,
     "out_max": lambda run: run.out_max,
     "short_of_spares": lambda run: run.short_of_spares,
+    "shrunk": lambda run: run.shrunk,
+    "grown": lambda run: run.grown,
     "returns": lambda run: run.returns,
     "refault_share": lambda run: run.refault_share,
     "gate_found": lambda run: run.gate_found,

@@ -10,6 +10,7 @@ _LOST = {
     "wait": "wait",
     "blind": "blind",
     "person": "person",
+    "smaller": "smaller",
     "lost_work": "lost work",
     "checkpoint": "checkpoint",
 }

@@ -51,3 +51,14 @@ def test_a_clusters_policy_is_checked_too(tmp_path: Path) -> None:
     done = RUN.invoke(app, ["policy", "cluster", write(tmp_path, "breaker:\n  share_max: 3\n")])
     assert done.exit_code == 2
     assert "policy.yaml:2: breaker.share_max" in done.output
+
+
+def test_explain_tells_how_far_the_gang_shrinks(tmp_path: Path) -> None:
+    file = write(tmp_path, "elastic: {nnodes_min: 4, replica_nodes: 2, wait_s: 45}\n")
+    said = RUN.invoke(app, ["policy", "explain", file, "--nnodes", "8"]).output
+    assert "after 45 s (a job of 8 nodes)" in said
+    assert "1 to 2 lost: it goes on with 6 nodes [elastic.shrunk]" in said
+    assert "5 to 8 lost: no allowed size is left: it waits for a node [elastic.cannot_shrink]" in said
+    refused = RUN.invoke(app, ["policy", "explain", file, "--nnodes", "7"])
+    assert refused.exit_code == 2
+    assert "policy.yaml: 7 nodes are no whole replicas of 2" in refused.output
