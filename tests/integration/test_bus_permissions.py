@@ -17,6 +17,7 @@ from fault_contracts.asks import ASKS
 from fault_contracts.permissions import Holder, Role
 from fault_contracts.registry import MESSAGES, STREAMS, Bucket, MessageSpec
 from fault_contracts.subjects import Kind
+from phalanx_cli.security.check import check_identity
 from service_kit.bus_access import DURABLES, WRITES
 from service_kit.errors import BusUnavailable, NoPermission, PermanentError
 from service_kit.jetstream.connection import Connection, connect
@@ -249,3 +250,22 @@ async def test_without_a_key_with_a_foreign_one_or_without_tls_nobody_comes_in(
     other_ca = known.model_copy(update={"nats_tls_ca": tmp_path / "certs" / "ca.crt", "connect_limit_s": 1.0})
     with pytest.raises((BusUnavailable, PermanentError)):
         await connect(other_ca, name="a server that we do not know")
+
+
+async def test_check_finds_all_well_and_notices_a_server_that_holds_nobody_to_anything(
+    server: SecuredServer, tmp_path: Path
+) -> None:
+    ring, settings = server.folder.ring(), secured.settings_of(server, "cli")
+    found = [await check_identity(server.folder, ring, entry, settings) for entry in ring.entries.values()]
+    assert [each for each in found if not each.ok] == []
+    assert len(found) == len(HOLDERS)
+    lax = secured.make_folder(tmp_path)
+    keys = ", ".join(f"{{nkey: {entry.keys[0].public}}}" for entry in lax.ring().entries.values())
+    (lax.path / "authorization.conf").write_text(f"authorization {{ users = [{keys}] }}\n")
+    open_server = SecuredServer(data_dir=tmp_path / "nats", folder=lax)
+    open_server.start()
+    try:
+        one = await check_identity(lax, lax.ring(), lax.ring().entry("cli"), secured.settings_of(open_server, "cli"))
+    finally:
+        open_server.stop()
+    assert (one.ok, "holds it to nothing" in one.text) == (False, True)
