@@ -146,7 +146,7 @@ def _environment(job: JobWish, index: int, place: LauncherPlace) -> list[dict[st
         values["PET_NODE_RANK"] = str(index)
     if place.secret:
         values["NATS_TLS_CA"] = f"{BUS_FOLDER}/ca.crt"
-        values["NATS_NKEY_SEED"] = f"{BUS_FOLDER}/launcher.nk"
+        values["NATS_NKEY_SEED_FILE"] = f"{BUS_FOLDER}/launcher.nk"
     fields = {"PET_NODE_ID": "spec.nodeName", "PET_LOCAL_ADDR": "status.podIP"}
     return [
         *({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()),

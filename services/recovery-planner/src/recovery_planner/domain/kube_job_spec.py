@@ -178,7 +178,7 @@ def _size_problems(name: str, spec: Mapping[str, Any]) -> Iterable[tuple[str, st
         yield "spec.spares", f"is {spares}; 0 to {SPARES_MAX} are possible"
     if nproc not in _WORDS_FOR_NPROC and not (nproc.isdecimal() and 1 <= int(nproc) <= 1_024):
         yield "spec.nprocPerNode", f"is {nproc!r}; a number from 1 to 1024, auto, cpu or gpu"
-    if least > nnodes:
+    if elastic and least > nnodes:
         yield "spec.elastic.minNodes", f"is {least}, above the {nnodes} nodes of the job"
     if replica > 1 and not elastic.get("allowedNodes") and nnodes % replica:
         yield "spec.elastic.replicaNodes", f"{nnodes} nodes are no whole replicas of {replica}"
