@@ -91,3 +91,27 @@ class PlannerSettings(BusSettings):
             agent_absent_grace_s=self.agent_absent_grace_s,
             reconnect_grace_s=self.reconnect_grace_s,
         )
+
+
+class OperatorSettings(BusSettings):
+    """phalanx-operator: where Kubernetes is, and what launchers in pods are told."""
+
+    kubeconfig: Annotated[
+        Path | None, Field(validation_alias=AliasChoices("PHALANX_OPERATOR_KUBECONFIG", "kubeconfig"))
+    ] = None
+    """[PHALANX_OPERATOR_KUBECONFIG] Kubeconfig file. Not set: the pod's service account, else $KUBECONFIG."""
+    lease_namespace: Annotated[
+        str, Field(validation_alias=AliasChoices("PHALANX_OPERATOR_NAMESPACE", "lease_namespace"))
+    ] = "phalanx"
+    """[PHALANX_OPERATOR_NAMESPACE] Namespace of the lease that keeps two replicas from working at once; its own."""
+    jobs: Annotated[bool, Field(validation_alias=AliasChoices("PHALANX_OPERATOR_JOBS", "jobs"))] = True
+    """[PHALANX_OPERATOR_JOBS] Make pods for TrainingJobs (docs/kubernetes-jobs.md)."""
+    launcher_nats_url: Annotated[
+        str, Field(validation_alias=AliasChoices("PHALANX_OPERATOR_LAUNCHER_NATS_URL", "launcher_nats_url"))
+    ] = ""
+    """[PHALANX_OPERATOR_LAUNCHER_NATS_URL] NATS_URL of the launchers in pods of jobs; not set: the operator's own."""
+    launcher_secret: Annotated[
+        str, Field(validation_alias=AliasChoices("PHALANX_OPERATOR_LAUNCHER_SECRET", "launcher_secret"))
+    ] = ""
+    """[PHALANX_OPERATOR_LAUNCHER_SECRET] Secret of the job's namespace with `ca.crt` and, for each node, the identity
+    `launcher-NODE.nk` (docs/security.md); a pod is given the file of its own node. Not set: the bus asks for none."""
