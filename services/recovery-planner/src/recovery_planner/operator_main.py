@@ -11,6 +11,7 @@ import socket
 import sys
 from functools import partial
 
+from fault_contracts.hardware import NodeStandingChanged
 from fault_contracts.recovery import (
     GangFormed,
     IncidentClosed,
@@ -20,14 +21,22 @@ from fault_contracts.recovery import (
     TrainingResumed,
 )
 from fault_contracts.registry import Bucket
+from fault_contracts.remediation import NodeTended
+from recovery_planner.adapters.json_posts import HttpReplacementHook, HttpSignalDoor
 from recovery_planner.adapters.kube_api import KubernetesApi, configured
 from recovery_planner.adapters.kube_policy_check import LauncherPolicyCheck
 from recovery_planner.adapters.kv_gangs import KvGangs
+from recovery_planner.adapters.kv_lives import KvNodeLives
+from recovery_planner.adapters.kv_nodes import KvNodeStandings
 from recovery_planner.application.carry_out_job import JobHand
+from recovery_planner.application.forward_conditions import ForwardConditions
 from recovery_planner.application.hold_lease import Lease
 from recovery_planner.application.kube_ports import KubeApi
 from recovery_planner.application.look_at_job import JobEye, RecordedGangs
+from recovery_planner.application.mirror_nodes import MirrorNodes
+from recovery_planner.application.node_knowledge import NodeKnowledge
 from recovery_planner.application.reconcile_jobs import JobOperator
+from recovery_planner.application.retire_nodes import RetireNodes
 from recovery_planner.domain.kube_job_objects import LauncherPlace
 from recovery_planner.settings import OperatorSettings
 from service_kit.lifecycle import Service, run_service
@@ -65,8 +74,15 @@ async def _stand(service: Service[OperatorSettings], api: KubernetesApi, lease: 
 
 async def _work(service: Service[OperatorSettings], api: KubeApi) -> None:
     """While the lease is ours. Every lead begins with fresh copies: what others wrote meanwhile is not known here."""
-    if not service.settings.jobs:
-        await asyncio.Event().wait()
+    async with asyncio.TaskGroup() as parts:
+        parts.create_task(asyncio.Event().wait())  # also with nothing to do, the lease is held
+        if service.settings.jobs:
+            parts.create_task(_look_after_jobs(service, api))
+        if service.settings.nodes:
+            parts.create_task(_look_after_nodes(service, api))
+
+
+async def _look_after_jobs(service: Service[OperatorSettings], api: KubeApi) -> None:
     operator = job_operator(service, api)
 
     async def hear(delivery: Delivery) -> None:
@@ -77,6 +93,37 @@ async def _work(service: Service[OperatorSettings], api: KubeApi) -> None:
         await operator.run()
     finally:
         await listening.stop()
+
+
+async def _look_after_nodes(service: Service[OperatorSettings], api: KubeApi) -> None:
+    settings, clock = service.settings, service.clock
+    woken = asyncio.Event()
+    knowledge = NodeKnowledge(
+        KvNodeStandings(service.key_value(Bucket.NODES)),
+        KvNodeLives(service.key_value(Bucket.REMEDIES)),
+        clock,
+        changed=woken.set,
+    )
+    door = HttpSignalDoor(settings.signals_url, settings.signals_token.get_secret_value())
+    hook = HttpReplacementHook(settings.replacement_url, settings.replacement_token.get_secret_value())
+    mirror = MirrorNodes(
+        api=api,
+        bus=service.bus,
+        clock=clock,
+        knowledge=knowledge,
+        rules=settings.mirror_rules(),
+        labels=settings.node_labels,
+        forward=ForwardConditions(door, clock) if settings.signals_url else None,
+        retire=RetireNodes(api, clock, settings.retire_rules(), hook=hook),
+        woken=woken,
+    )
+    listening = await service.bus.listen(messages=(NodeStandingChanged, NodeTended), handler=knowledge.hear)
+    try:
+        await mirror.run()
+    finally:
+        await listening.stop()
+        await door.close()
+        await hook.close()
 
 
 def job_operator(service: Service[OperatorSettings], api: KubeApi) -> JobOperator:
