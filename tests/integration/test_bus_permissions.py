@@ -5,7 +5,7 @@ What is expected is told here from the registry's words and a few sentences, not
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -76,7 +76,7 @@ class Tried:
 
 
 @pytest_asyncio.fixture(loop_scope="module", params=HOLDERS, ids=lambda holder: holder.name)
-async def tried(server: SecuredServer, request: pytest.FixtureRequest) -> object:
+async def tried(server: SecuredServer, request: pytest.FixtureRequest) -> AsyncIterator[tuple[Tried, Holder]]:
     connection = await sign_in(server, request.param)
     yield Tried(connection), request.param
     await connection.close()
