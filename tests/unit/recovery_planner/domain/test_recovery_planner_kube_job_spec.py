@@ -1,3 +1,5 @@
+"""What a TrainingJob may ask for, and what its pods are told."""
+
 from pathlib import Path
 from typing import Any
 
