@@ -22,6 +22,8 @@ from service_kit.yaml_fields import PolicyRefused
 
 # What plays imports the domains of planner and ingest: not for every command that lists this one.
 if TYPE_CHECKING:
+    from fault_contracts.cluster_policy import ClusterPolicy
+    from fault_contracts.policy import RecoveryPolicy
     from phalanx_cli.simulate.engine import Cluster
     from phalanx_cli.simulate.study import Study
 
@@ -72,9 +74,7 @@ def simulate(
     ] = 0.73,
     shortest: Annotated[bool, typer.Option("--shortest", help="Of a trace: light are the shortest repairs.")] = False,
     gate_power: Annotated[float, typer.Option(help="Share of defects that one round finds.", min=0, max=1)] = 0.7,
-    gate_rounds: Annotated[
-        int | None, typer.Option(help="Rounds before a return, ours; else as the cluster's policy says.", min=0, max=10)
-    ] = None,
+    gate_rounds: Annotated[int | None, typer.Option(help="Rounds before a return, ours.", min=0, max=10)] = None,
     verdicts: Annotated[
         float, typer.Option(help="Share of faults without device evidence named.", min=0, max=1)
     ] = 0.95,
@@ -88,16 +88,12 @@ def simulate(
     chart_file: Annotated[Path | None, typer.Option("--chart", help="Write an SVG here.")] = None,
 ) -> None:
     """Play a trace of faults through recovery policies: training time kept, restarts, node-days, by cause."""
-    from phalanx_cli.simulate.contestants import contestants, default_care
-    from phalanx_cli.simulate.study import Study, described, play, with_rounds, with_silent
-    from service_kit.cluster_policy_file import read_cluster_policy
-    from service_kit.recovery_policy_file import read_recovery_policy
+    from phalanx_cli.simulate.contestants import contestants
+    from phalanx_cli.simulate.study import Study, described, play, with_silent
 
     try:
         costs, recording = _costs(gpus, trace, measured), read_recording(trace) if trace else None
-        recovery = read_recovery_policy(policy) if policy else None
-        care = read_cluster_policy(cluster_policy) if cluster_policy else default_care()
-        care = care if gate_rounds is None else with_rounds(care, gate_rounds)
+        recovery, care = _policies(policy, cluster_policy, gate_rounds)
         cluster, costs = _sized(costs, recording, gpus, days, spares)
         costs = replace(costs, gate_power=gate_power, checkpoint_s=checkpoint, checkpoint_block_s=checkpoint_block)
         all_of_them = with_silent(contestants(costs, recovery=recovery, care=care, verdicts=verdicts), silent)
@@ -114,6 +110,19 @@ def simulate(
     if chart_file is not None:
         chart_file.write_text(chart(result), encoding="utf-8")
     _print(result, extra, form)
+
+
+def _policies(
+    job: Path | None, cluster: Path | None, gate_rounds: int | None
+) -> tuple[RecoveryPolicy | None, ClusterPolicy]:
+    from phalanx_cli.simulate.contestants import default_care
+    from phalanx_cli.simulate.study import with_rounds
+    from service_kit.cluster_policy_file import read_cluster_policy
+    from service_kit.recovery_policy_file import read_recovery_policy
+
+    care = read_cluster_policy(cluster) if cluster else default_care()
+    care = care if gate_rounds is None else with_rounds(care, gate_rounds)
+    return read_recovery_policy(job) if job else None, care
 
 
 def _costs(gpus: int | None, trace: Path | None, measured: Path | None) -> Costs:

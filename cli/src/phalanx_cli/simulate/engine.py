@@ -5,12 +5,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from fault_contracts.faults import Action, Attribution
 from fault_contracts.recovery_level import RecoveryLevel
 from phalanx_cli.elastic_play import Sizes
-from phalanx_cli.simulate.clock import NEVER_S, Clock
+from phalanx_cli.simulate.clock import NEVER_S, Clock, Look
 from phalanx_cli.simulate.contestants import Contestant
 from phalanx_cli.simulate.costs import Costs
 from phalanx_cli.simulate.decisions import Decisions, costs_node, verdict_of
@@ -24,15 +23,6 @@ from phalanx_cli.simulate.tending import Step, Tending, Turn, asked
 VERDICT_DRAWS = 8
 ATTEMPTS_MAX = 64
 """Restarts for one fault; a person comes long before."""
-
-
-class Look(StrEnum):
-    """A time at which the gang's size is looked at."""
-
-    SHRINK = "shrink"
-    """It has waited for a node as long as its policy says."""
-    GROW = "grow"
-    """It may be larger than it is: a node is free, its snooze is over, or the checkpoint is there that it waits for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
