@@ -17,6 +17,7 @@ from http import HTTPStatus
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from service_kit.logging import get_logger
+from service_kit.secret_texts import without_secrets
 from service_kit.web.token import BearerToken
 
 HEADER_BYTES_MAX = 8_192
@@ -56,7 +57,7 @@ class HttpStatus:
         found: dict[str, str | None] = {}
         for name, check in self._checks.items():
             try:
-                found[name] = check()
+                found[name] = _without_secrets(check())
             except Exception as error:
                 log.exception("readiness_check_failed", check=name)
                 found[name] = f"the check failed: {type(error).__name__}"
@@ -143,6 +144,10 @@ class HttpStatus:
         if target == b"/metrics":
             return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest()
         return HTTPStatus.NOT_FOUND, "text/plain", b"/livez /readyz /metrics\n"
+
+
+def _without_secrets(problem: str | None) -> str | None:
+    return None if problem is None else without_secrets(problem)
 
 
 def _is_loopback(writer: asyncio.StreamWriter) -> bool:
