@@ -89,7 +89,7 @@ VIOLATIONS = (
     planted(NATS, "node_agent.adapters.planted_nats", "nats"),
     planted(NATS, "service_kit.planted_nats", "nats"),
     planted(NVML, "node_agent.adapters.planted_nvml", "pynvml"),
-    planted(KUBERNETES, "recovery_planner.domain.planted_kubernetes", "kubernetes"),
+    planted(KUBERNETES, "recovery_planner.adapters.planted_kubernetes", "kubernetes"),
     planted(TORCH, "node_agent.adapters.planted_torch", "torch"),
     planted(TORCH, "phalanx_cli.planted_torch", "torch"),
     planted(FAKES, "health_ingest.main", "service_kit.testing"),
