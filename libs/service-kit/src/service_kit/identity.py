@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fault_contracts.subjects import SubjectError, decode_token
+from fault_contracts.permissions import is_identity_name
 from service_kit.errors import PermanentError
 from service_kit.nkey import BadKey, UserKey, user_key
 
@@ -61,8 +61,8 @@ def parse_identity(text: str) -> Identity:
             seeds.append(line)
     if len(seeds) != 1:
         raise ValueError(f"one seed is expected, {len(seeds)} are there")
-    if name:
-        decode_token(name)
+    if name and not is_identity_name(name):
+        raise ValueError("its name is no subject token")
     return Identity(name=name, key=user_key(seeds[0]))
 
 
@@ -80,7 +80,7 @@ def read_identity(path: Path) -> Identity:
         return parse_identity(raw.decode())
     except OSError as error:
         raise BadIdentity(f"NATS_NKEY_SEED_FILE {path}: {error.strerror or error}") from error
-    except (BadKey, SubjectError, ValueError) as error:
+    except (BadKey, ValueError) as error:
         # from None: the text of a decoding error holds the bytes.
         problem = "not text" if isinstance(error, UnicodeDecodeError) else str(error)
         raise BadIdentity(f"NATS_NKEY_SEED_FILE {path} is no identity: {problem}") from None

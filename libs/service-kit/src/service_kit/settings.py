@@ -55,7 +55,7 @@ class BusSettings(BaseSettings):
     nats_nkey_seed_file: Annotated[
         Path | None, Field(validation_alias=_env("NATS_NKEY_SEED_FILE", "nats_nkey_seed_file"))
     ] = None
-    """[NATS_NKEY_SEED_FILE] Our identity: a file of phalanx security (docs/security.md), or a plain NATS seed. Read
+    """[NATS_NKEY_SEED_FILE] Our identity: a file of `phalanx security` (docs/security.md), or a plain NATS seed. Read
     anew at each connection, so that a rotated key needs no restart. Its name gives the reply subjects as well."""
     nats_tls_ca: Annotated[Path | None, Field(validation_alias=_env("NATS_TLS_CA", "nats_tls_ca"))] = None
     """[NATS_TLS_CA] CA bundle that signed the server's certificate; given: TLS is required."""

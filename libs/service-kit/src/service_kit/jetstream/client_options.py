@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import ssl
+from collections.abc import Callable
 from typing import Any
 
 from service_kit.errors import PermanentError
 from service_kit.identity import INBOX_ROOT, Identity, read_identity
+from service_kit.logging import get_logger
 from service_kit.nkey import BadKey, user_key
 from service_kit.settings import BusSettings
 
@@ -20,6 +22,8 @@ PING_INTERVAL_S = 5
 PINGS_OUTSTANDING_MAX = 2
 CLOSE_LIMIT_S = 5.0
 """For the drain at the end; what is not flushed then is redelivered or retried by its owner."""
+
+log = get_logger(__name__)
 
 
 def who_we_are(settings: BusSettings) -> Identity | None:
@@ -78,6 +82,19 @@ def _tls_context(settings: BusSettings) -> ssl.SSLContext:
             raise PermanentError(f"NATS_TLS_CERT {settings.nats_tls_cert} cannot be used: {error}") from error
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
+
+
+def ca_refresher(settings: BusSettings, options: dict[str, Any]) -> Callable[[], None]:
+    """Trusts what was added to the CA bundle since: before each attempt, so that a CA can be rotated under us."""
+
+    def refresh() -> None:
+        try:
+            options["tls"].load_verify_locations(settings.nats_tls_ca)
+        except OSError as error:
+            # Half written, perhaps; what we trusted so far still counts.
+            log.warning("ca_not_read", path=str(settings.nats_tls_ca), error=str(error))
+
+    return refresh if settings.nats_tls_ca is not None else lambda: None
 
 
 def shown_url(url: str) -> str:

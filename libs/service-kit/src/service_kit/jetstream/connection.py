@@ -24,6 +24,7 @@ from service_kit.identity import Identity
 from service_kit.jetstream.client_options import (
     CLOSE_LIMIT_S,
     RECONNECT_WAIT_S,
+    ca_refresher,
     client_options,
     shown_url,
     who_we_are,
@@ -56,6 +57,9 @@ class Connection:
         self._closing = False
         self._reconnected: list[Listener] = []
         self.denials = Denials()
+        self.identity: Identity | None = None
+        """Whom we signed in as; None: by other means, or not at all."""
+        self._refresh_ca: Callable[[], None] = lambda: None
         self._seed = seed
         self._attempt = 0
         self._logged_at = float("-inf")
@@ -218,6 +222,7 @@ class Connection:
     def _next_server(self, servers: list[Server], _info: dict[str, Any]) -> tuple[Server, float]:
         """Round robin; the first attempt at once, later ones after a jittered wait."""
         self._attempt += 1
+        self._refresh_ca()
         chosen = servers[self._attempt % len(servers)]
         if self._attempt <= 1:
             return chosen, 0.0
@@ -234,8 +239,9 @@ class Connection:
             "closed_cb": self._on_closed,
             "reconnect_to_server_handler": self._next_server,
         }
-        identity = who_we_are(settings)
+        self.identity = identity = who_we_are(settings)
         options = client_options(settings, name=self.name, identity=identity)
+        self._refresh_ca = ca_refresher(settings, options)
         if identity is not None:
             self.client.sign_in_as(lambda: who_we_are(settings) or identity)
         attempt = asyncio.create_task(self.client.connect(**options, **callbacks))
