@@ -118,6 +118,14 @@ compose-check: setup ## docker-compose.yml and the Dockerfile: read by compose, 
 	@$(COMPOSE) --env-file .env.example --profile demo --profile observability config --quiet
 	@$(PYTEST) -q tests/unit/deploy
 
+.PHONY: audit
+audit: setup ## licences and known vulnerabilities of all locked packages; OSV=all.zip looks into a file, not the network
+	@$(BIN)/python tools/audit.py $${OSV:+--osv "$$OSV"} $(ARGS)
+
+.PHONY: manifests
+manifests: setup ## render the chart into deploy/kubernetes, lint it, and validate it for several Kubernetes versions
+	@tools/manifests.sh $(ARGS)
+
 .PHONY: sbom
 sbom: setup ## a bill of materials for each image (CycloneDX), in .sbom
 	@tools/sbom.sh
