@@ -33,9 +33,9 @@ def calls() -> Iterator[tuple[Path, ast.Call, str, str]]:
     """File, call, and `module.name` of every such call of the sources."""
     for path in repo_tree.python_files(*SOURCES):
         for node in ast.walk(repo_tree.tree_of(path)):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                if isinstance(node.func.value, ast.Name):
-                    yield path, node, node.func.value.id, node.func.attr
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=module), attr=name)):
+                    yield path, node, module, name
 
 
 def test_yaml_is_read_where_its_bounds_are() -> None:

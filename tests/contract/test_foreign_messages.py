@@ -16,8 +16,8 @@ from service_kit.testing.virtual_clock import EPOCH
 FILES = sorted((Path(__file__).parent / "samples").glob("*/v*.json"))
 NAMES = [f"{path.parent.name}.{path.stem}" for path in FILES]
 ABSURD = (
-    "NaN", "Infinity", "-1e999", "1e400", "9" * 5_000, "-1", '"\\ud800"', '"\\u0000"', '"' + "A" * 100_000 + '"', "null",
-    "[" * 2_000 + "]" * 2_000, '{"a":' * 2_000 + "1" + "}" * 2_000, '{"__proto__": {}}', "true",
+    "NaN", "Infinity", "-1e999", "1e400", "9" * 5_000, "-1", '"\\ud800"', '"\\u0000"', '"' + "A" * 100_000 + '"',
+    "null", "[" * 2_000 + "]" * 2_000, '{"a":' * 2_000 + "1" + "}" * 2_000, '{"__proto__": {}}', "true",
 )  # fmt: skip
 
 
