@@ -89,8 +89,12 @@ e2e: setup ## tests with real torch processes and real kills
 	@$(PYTEST) -q tests/e2e
 
 .PHONY: chaos
-chaos: setup ## over 200 recoveries from random faults at unlucky moments; SEED=, RECOVERIES= (each mode), MODE=new_process|in_place
+chaos: drills ## the drills, then over 200 recoveries from random faults; SEED=, RECOVERIES= (each mode), MODE=new_process|in_place
 	@CHAOS_SEED=$${SEED:-$$RANDOM} CHAOS_RECOVERIES=$${RECOVERIES:-105} $(PYTEST) -q -s -x tests/chaos $${MODE:+-k $$MODE}
+
+.PHONY: drills
+drills: setup ## parts of the system itself fail on machines made of network namespaces (root, 15 to 25 min); ONLY=word of a test's name
+	@tools/drills.sh $${ONLY:-}
 
 .PHONY: sim
 sim: setup ## all services on virtual time from seeds, with faults; SEEDS=1000 FIRST=0, SEED=n or STORY=file replays one with a trace

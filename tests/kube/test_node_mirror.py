@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import pytest
@@ -10,9 +10,11 @@ from kube_call import Rule, Trouble
 from node_rig import NodeRig
 
 from fault_contracts.remediation import NodePhase
+from recovery_planner.application.forward_conditions import ForwardConditions
 from recovery_planner.application.kube_ports import KubeForbidden, KubeUnavailable
-from recovery_planner.domain.kube_node_seen import NOT_VALIDATED, UNHEALTHY
+from recovery_planner.domain.kube_node_seen import NOT_VALIDATED, UNHEALTHY, read_node
 from recovery_planner.domain.kube_nodes import MirrorRules
+from service_kit.errors import TransientError
 from service_kit.testing.virtual_clock import run_virtual
 
 LABELS = {"app": "x"}
@@ -211,3 +213,38 @@ async def test_five_hundred_nodes_and_a_wrong_standing_of_all() -> None:
     out = [name for name in names if rig.keys(name)]
     assert out == names[:50]
     assert rig.events().count("BlastRadiusReached") == 450
+
+
+class Door:
+    def __init__(self) -> None:
+        self.told: list[dict[str, Any]] = []
+        self.closed = False
+
+    async def tell(self, body: Mapping[str, Any]) -> None:
+        if self.closed:
+            raise TransientError("not now")
+        self.told.append(dict(body))
+
+
+@story
+async def test_what_others_say_of_a_node_is_forwarded_when_it_changes() -> None:
+    rig = NodeRig("a", "b")
+    door = Door()
+    forward = ForwardConditions(door, rig.clock)
+
+    async def look() -> list[tuple[str, set[str]]]:
+        door.told.clear()
+        await forward.once(read_node(node) for node in rig.cluster.all("nodes"))
+        return [(body["nodeName"], {each["type"] for each in body["conditions"]}) for body in door.told]
+
+    await rig.rounds()  # our own conditions are there, and are not sent
+    assert await look() == [("a", {"Ready"}), ("b", {"Ready"})]
+    assert await look() == []
+    deadlock = {"type": "KernelDeadlock", "status": "True", "reason": "AUFSUmountHung", "message": "blocked"}
+    rig.cluster.patch("nodes", "b", {"status": {"conditions": [deadlock]}}, subresource="status")
+    door.closed = True
+    assert await look() == []
+    door.closed = False
+    assert await look() == [("b", {"Ready", "KernelDeadlock"})]
+    await asyncio.sleep(601)
+    assert len(await look()) == 2

@@ -76,8 +76,9 @@ class BreakerPolicy(Payload):
 class PoolPolicy(Payload):
     """Where nodes come from, and where they go."""
 
-    kind: Literal["none", "static", "simulated"] = "none"
-    """none: a person replaces nodes; static: names in a file; simulated: a cloud that exists only for trials."""
+    kind: Literal["none", "static", "kubernetes", "simulated"] = "none"
+    """none: a person replaces nodes; static: names in a file; kubernetes: the operator gives nodes back, and new ones
+    come by themselves; simulated: a cloud that exists only for trials."""
     file: FilePath = ""
     """static: one node a line, `#` begins a comment. Read at each request: it may grow while the planner runs."""
     labels: dict[Name, Name] = Field(default_factory=dict, max_length=32)

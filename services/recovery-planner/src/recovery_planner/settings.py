@@ -60,6 +60,10 @@ class PlannerSettings(BusSettings):
     heartbeat_lost_s: Annotated[Seconds, Field(validation_alias=_env("heartbeat_lost_s"))] = 15.0
     """[PHALANX_HEARTBEAT_LOST_S] Seconds of silence after which an agent is lost even though nobody knows: longer than
     a client needs to find that its server is gone (two pings of 5 s) and to reconnect."""
+    silent_training_max_s: Annotated[Seconds, Field(validation_alias=_env("silent_training_max_s"))] = 600.0
+    """[PHALANX_SILENT_TRAINING_MAX_S] Seconds that an agent may be silent while its gang goes on doing steps. A step
+    needs all ranks: only the way to the bus is broken. After that its node counts as lost all the same: nothing that
+    happens there would be seen."""
     agent_absent_grace_s: Annotated[Seconds, Field(validation_alias=_env("agent_absent_grace_s"))] = 1.5
     """[PHALANX_AGENT_ABSENT_GRACE_S] Seconds that the server must keep saying that an agent is not connected. A client
     that lost its connection is back after a fraction of a second."""
@@ -89,5 +93,6 @@ class PlannerSettings(BusSettings):
             heartbeat_missing_s=self.heartbeat_missing_s,
             heartbeat_lost_s=self.heartbeat_lost_s,
             agent_absent_grace_s=self.agent_absent_grace_s,
+            silent_training_max_s=self.silent_training_max_s,
             reconnect_grace_s=self.reconnect_grace_s,
         )

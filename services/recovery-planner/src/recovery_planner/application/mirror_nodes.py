@@ -11,6 +11,7 @@ import json
 
 from fault_contracts.envelope import derived_id
 from recovery_planner.application.drain_node import DrainNode
+from recovery_planner.application.forward_conditions import ForwardConditions
 from recovery_planner.application.kube_ports import (
     NODES,
     KubeApi,
@@ -21,6 +22,7 @@ from recovery_planner.application.kube_ports import (
     Obj,
 )
 from recovery_planner.application.node_knowledge import NodeKnowledge
+from recovery_planner.application.retire_nodes import RetireNodes
 from recovery_planner.domain.kube_node_seen import NOT_VALIDATED, Condition, NodeSeen, read_node, time_text
 from recovery_planner.domain.kube_nodes import Known, Mirrored, MirrorRules, admitted, mirror
 from service_kit.errors import ServiceError, TransientError
@@ -42,7 +44,16 @@ class MirrorNodes:
     """One process at a time does this: whoever holds the operator's lease."""
 
     def __init__(
-        self, *, api: KubeApi, bus: Bus, clock: Clock, knowledge: NodeKnowledge, rules: MirrorRules, labels: str = ""
+        self,
+        *,
+        api: KubeApi,
+        bus: Bus,
+        clock: Clock,
+        knowledge: NodeKnowledge,
+        rules: MirrorRules,
+        labels: str = "",
+        forward: ForwardConditions | None = None,
+        retire: RetireNodes | None = None,
     ) -> None:
         self._api = api
         self._bus = bus
@@ -50,6 +61,8 @@ class MirrorNodes:
         self._knowledge = knowledge
         self._rules = rules
         self._labels = labels
+        self._forward = forward
+        self._retire = retire
         self._drain = DrainNode(api)
         self._gate_asked_s: dict[str, float] = {}
         self._woken = asyncio.Event()
@@ -83,8 +96,10 @@ class MirrorNodes:
         await self._knowledge.refresh()
         listed = await self._api.list(NODES, labels=self._labels)
         nodes = {}
-        for raw in listed.items:
-            seen = read_node(raw)
+        all_seen = [read_node(raw) for raw in listed.items]
+        if self._forward is not None:
+            await self._forward.once(all_seen)
+        for seen in all_seen:
             known = Known(standing=self._knowledge.standing(seen.name), life=self._knowledge.life(seen.name))
             if known.standing is not None or known.life is not None or seen.has_taint(NOT_VALIDATED) or seen.ours:
                 nodes[seen.name] = (seen, known)
@@ -104,6 +119,8 @@ class MirrorNodes:
             return None
 
         failed = [error for error in await asyncio.gather(*(guarded(*each) for each in nodes.values())) if error]
+        if self._retire is not None:
+            await self._retire.once((seen, known.life) for seen, known in nodes.values())
         if failed:
             raise failed[0]
 

@@ -16,6 +16,8 @@ CORDONED = f"{DOMAIN}/cordoned"
 """Annotation of a node that we cordoned; without it we never un-cordon."""
 DRAIN_BEGAN = f"{DOMAIN}/drain-began"
 """Annotation: since when we evict, so that the limit outlives the operator."""
+REPLACEMENT_ASKED = f"{DOMAIN}/replacement-asked"
+"""Annotation: for which machine and story its replacement was asked for."""
 CONDITION_PREFIX = "Phalanx"
 
 
@@ -66,6 +68,7 @@ class NodeSeen:
     cordoned_for: str | None = None
     drain_began: str = ""
     provider_id: str = ""
+    replacement_asked: str = ""
 
     def has_taint(self, key: str) -> bool:
         """Whatever its effect."""
@@ -93,6 +96,7 @@ def read_node(node: Mapping[str, Any]) -> NodeSeen:
         unschedulable=bool(spec.get("unschedulable", False)),
         cordoned_for=annotations.get(CORDONED),
         drain_began=str(annotations.get(DRAIN_BEGAN, "")),
+        replacement_asked=str(annotations.get(REPLACEMENT_ASKED, "")),
         provider_id=str(spec.get("providerID", "")),
     )
 
