@@ -5,7 +5,8 @@ What is expected is told here from the registry's words and a few sentences, not
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,15 @@ import secured
 from secured import CLUSTER, SecuredServer, sign_in
 
 from fault_contracts.asks import ASKS
+from fault_contracts.envelope import Envelope, seal
+from fault_contracts.inventory import InventoryReported
 from fault_contracts.permissions import Holder, Role
 from fault_contracts.registry import MESSAGES, STREAMS, Bucket, MessageSpec
 from fault_contracts.subjects import Kind
 from phalanx_cli.security.check import check_identity
 from service_kit.bus_access import DURABLES, WRITES
 from service_kit.errors import BusUnavailable, NoPermission, PermanentError
+from service_kit.jetstream.bus import JetStreamBus
 from service_kit.jetstream.connection import Connection, connect
 from service_kit.jetstream.streams import ensure_streams
 
@@ -72,7 +76,7 @@ class Tried:
 
 
 @pytest_asyncio.fixture(loop_scope="module", params=HOLDERS, ids=lambda holder: holder.name)
-async def tried(server: SecuredServer, request: pytest.FixtureRequest) -> object:
+async def tried(server: SecuredServer, request: pytest.FixtureRequest) -> AsyncIterator[tuple[Tried, Holder]]:
     connection = await sign_in(server, request.param)
     yield Tried(connection), request.param
     await connection.close()
@@ -211,6 +215,12 @@ async def test_the_api_of_jetstream_is_no_way_around(tried: tuple[Tried, Holder]
     assert await doing.publishes(inboxes) == set()
 
 
+def an_inventory(node_id: str) -> Envelope[InventoryReported]:
+    now = datetime(2026, 12, 1, tzinfo=UTC)
+    report = InventoryReported(node_id=node_id, instance_id="life", devices=(), reported_at=now)
+    return seal(report, source="/test", cause_id=node_id, time=now)
+
+
 def _of_keys(holder: Holder, subject: str) -> bool:
     """Who lists the keys of a bucket ends the short-lived consumer of that."""
     return ".CONSUMER.DELETE.KV_" in subject and holder.role not in (Role.HOST, Role.LAUNCHER)
@@ -235,6 +245,11 @@ async def test_a_denied_request_and_a_denied_subscription_say_so_at_once(server:
     heard = await host.client.subscribe("phx.cmd.>")
     with pytest.raises(NoPermission, match="listening to"):
         await host.subscribed(heard)
+    await host.close()
+    astray = secured.settings_of(server, HOST.name).model_copy(update={"inbox_prefix": "_INBOX.somebody"})
+    host = await connect(astray, name="host")
+    with pytest.raises(NoPermission, match=r"(?i)hearing acknowledgements.*_inbox\.somebody"):
+        await JetStreamBus(host, cluster=CLUSTER, publish_limit_s=1).publish(an_inventory("n1"))
     await host.close()
 
 

@@ -54,7 +54,9 @@ class MirrorNodes:
         labels: str = "",
         forward: ForwardConditions | None = None,
         retire: RetireNodes | None = None,
+        woken: asyncio.Event | None = None,
     ) -> None:
+        """`woken`: set by whoever knows that something changed."""
         self._api = api
         self._bus = bus
         self._clock = clock
@@ -65,11 +67,7 @@ class MirrorNodes:
         self._retire = retire
         self._drain = DrainNode(api)
         self._gate_asked_s: dict[str, float] = {}
-        self._woken = asyncio.Event()
-
-    def wake(self) -> None:
-        """Something changed."""
-        self._woken.set()
+        self._woken = woken or asyncio.Event()
 
     async def run(self) -> None:
         """Until cancelled. A server that is away, or rights that are missing, are waited for."""
