@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from phalanx_cli.commands.bus_question import EXIT_BAD_SETTINGS, fail
-from phalanx_cli.commands.security import EXIT_REFUSED, Folder, security
+from phalanx_cli.commands.security import EXIT_REFUSED, Folder
+from phalanx_cli.commands.security import security as security
 
 if TYPE_CHECKING:
     from phalanx_cli.security.folder import SecurityFolder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -70,7 +71,9 @@ def result_of(line: Mapping[str, Any], *, node_id: str) -> CheckResult:
             health=Health(line["health"]),
             rule_id=str(line["rule_id"])[:128],
             sentence=str(line["sentence"])[:2_000],
-            values={str(name)[:64]: float(value) for name, value in dict(line["values"]).items()},
+            values={
+                str(name)[:64]: float(value) for name, value in dict(line["values"]).items() if math.isfinite(value)
+            },
             counts=bool(line["counts"]),
         )
     except (KeyError, TypeError, AttributeError) as error:
