@@ -89,7 +89,8 @@ done
 .venv/bin/python - "$work" <<'PYTHON'
 import pathlib, sys, yaml
 for path in pathlib.Path(sys.argv[1]).glob("*.yaml"):
-    known = [each for each in yaml.safe_load_all(path.read_text()) if each and "monitoring.coreos.com" not in each["apiVersion"]]
+    bodies = [each for each in yaml.safe_load_all(path.read_text()) if each]
+    known = [each for each in bodies if "monitoring.coreos.com" not in each["apiVersion"]]
     path.write_text(yaml.safe_dump_all(known))
 PYTHON
 for version in $VERSIONS; do

@@ -81,8 +81,7 @@ def mounted() -> Iterator[tuple[str, set[str]]]:
 def test_whatever_the_chart_mounts_is_there(folder: SecurityFolder) -> None:
     found = objects_of_release(folder, "phalanx-system")
     wanted = dict(mounted())
-    # The operator's comes with the operator.
-    assert set(wanted) | {"phalanx-identity-operator"} == {each["metadata"]["name"] for each in found}
+    assert set(wanted) == {each["metadata"]["name"] for each in found}
     for name, keys in mounted():
         assert keys <= set(data_of(found, name)), name
 
