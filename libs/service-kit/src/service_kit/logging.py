@@ -92,8 +92,9 @@ def _printable_values(_logger: Any, _method: str, event: MutableMapping[str, Any
     return {name: printable_lines(value) if isinstance(value, str) else value for name, value in event.items()}
 
 
-def _redacted(_logger: Any, _method: str, line: str) -> str:
-    return without_secrets(line)
+def _redacted(_logger: Any, _method: str, line: Any) -> str:
+    # structlog types each step as one that takes the event; after the renderer it is a line.
+    return without_secrets(str(line))
 
 
 class _ToStructlog(logging.Handler):
