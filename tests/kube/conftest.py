@@ -7,36 +7,16 @@ of its own and removes them.
 import contextlib
 import os
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 
 import pytest
 import pytest_asyncio
 from kube_cluster import Cluster
 from kube_http import HttpCluster
 from kube_memory import MemoryKube
-from kubernetes.aio.client import Configuration
+from kube_servers import Server, on_url
 
 from recovery_planner.adapters.kube_api import KubernetesApi, configured
-from recovery_planner.application.kube_ports import NAMESPACES, KubeApi, KubeNotFound
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
-    """One API server as the contract suite sees it. `cluster` None: a real one."""
-
-    api: KubeApi
-    namespace: str
-    cluster: Cluster | None = None
-    http: HttpCluster | None = None
-
-
-def on_url(url: str, *, token: str = "", request_s: float = 5) -> KubernetesApi:
-    """The operator's client on a fake server."""
-    configuration = Configuration()
-    configuration.host = url
-    if token:
-        configuration.api_key = {"BearerToken": f"Bearer {token}"}
-    return KubernetesApi(configuration, request_s=request_s)
+from recovery_planner.application.kube_ports import NAMESPACES, KubeNotFound
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 from kube_call import Rule, Trouble
 from kube_cluster import Cluster
 from kube_http import HttpCluster
+from kube_servers import on_url
 
-from conftest import on_url
 from recovery_planner.adapters.kube_api import KubernetesApi, configured
 from recovery_planner.application.kube_ports import (
     CONFIG_MAPS,

@@ -9,8 +9,8 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
+from kube_servers import Server
 
-from conftest import Server
 from recovery_planner.application.kube_ports import (
     CONFIG_MAPS,
     DISRUPTION_BUDGETS,

@@ -120,8 +120,9 @@ class OperatorSettings(BusSettings):
     launcher_secret: Annotated[
         str, Field(validation_alias=AliasChoices("PHALANX_OPERATOR_LAUNCHER_SECRET", "launcher_secret"))
     ] = ""
-    """[PHALANX_OPERATOR_LAUNCHER_SECRET] Secret of the job's namespace with `ca.crt` and, for each node, the identity
-    `launcher-NODE.nk` (docs/security.md); a pod is given the file of its own node. Not set: the bus asks for none."""
+    """[PHALANX_OPERATOR_LAUNCHER_SECRET] Secret of the job's namespace with `ca.crt`, `command-keys` and, for each
+    node, the identity `launcher-NODE.nk` (docs/security.md); a pod is given the file of its own node. Not set: the bus
+    asks for none."""
 
     nodes: Annotated[bool, Field(validation_alias=AliasChoices("PHALANX_OPERATOR_NODES", "nodes"))] = True
     """[PHALANX_OPERATOR_NODES] Mirror nodes: conditions, taints, cordon, drain (docs/kubernetes-nodes.md)."""

@@ -115,6 +115,15 @@ def test_a_pod_tells_its_launcher_what_it_needs() -> None:
     assert spec["terminationGracePeriodSeconds"] == 75
     assert (spec["hostname"], spec["subdomain"], spec["restartPolicy"]) == ("llm-1", "llm", "Never")
     seed = next(m for m in spec["containers"][0]["volumeMounts"] if m["mountPath"].endswith("launcher.nk"))
+    trust = next(m for m in spec["containers"][0]["volumeMounts"] if m["name"] == "phalanx-trust")
+    assert trust == {"name": "phalanx-trust", "readOnly": True, "mountPath": "/etc/phalanx/trust"}, (
+        "whole: it is renewed"
+    )
+    secret = next(v["secret"] for v in spec["volumes"] if v["name"] == "phalanx-trust")
+    assert [item["path"] for item in secret["items"]] == ["ca.crt", "command-keys"], "no key of a node"
+    told = {each["name"]: each.get("value") for each in spec["containers"][0]["env"]}
+    assert told["PHALANX_COMMAND_KEYS"] == "/etc/phalanx/trust/command-keys"
+    assert told["NATS_TLS_CA"] == "/etc/phalanx/trust/ca.crt"
     assert seed["subPathExpr"] == "launcher-$(PET_NODE_ID).nk", "the seed of its own node and of no other"
     terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     assert terms == [{"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["bad"]}]}]

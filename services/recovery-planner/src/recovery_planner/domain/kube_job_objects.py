@@ -12,6 +12,9 @@ from recovery_planner.domain.kube_pods import LABEL_INDEX, LABEL_JOB, LABEL_UID
 
 FOLDER = "/etc/phalanx/job"
 BUS_FOLDER = "/etc/phalanx/bus"
+TRUST_FOLDER = "/etc/phalanx/trust"
+TRUSTED = ("ca.crt", "command-keys")
+"""Public: whom a launcher believes. They are mounted whole, so that a rotation reaches pods that run."""
 DATA_FOLDER = "/var/run/phalanx"
 POLICY_FILE = "policy.yaml"
 LOG_RULES_FILE = "log-rules.yaml"
@@ -29,7 +32,7 @@ class LauncherPlace:
     Attributes:
         nats_url: the bus, as seen from a pod.
         cluster: name of the cluster on the bus.
-        secret: of the job's namespace, with `ca.crt` and the launchers' seeds; empty: the bus needs none.
+        secret: of the job's namespace, with `ca.crt`, `command-keys` and launchers' seeds; empty: the bus needs none.
         seed_key: key of the seed in it; `$(NODE)` is the node's name.
     """
 
@@ -145,7 +148,8 @@ def _environment(job: JobWish, index: int, place: LauncherPlace) -> list[dict[st
     if job.rank_order is RankOrder.POD_INDEX and index < job.nnodes:
         values["PET_NODE_RANK"] = str(index)
     if place.secret:
-        values["NATS_TLS_CA"] = f"{BUS_FOLDER}/ca.crt"
+        values["NATS_TLS_CA"] = f"{TRUST_FOLDER}/ca.crt"
+        values["PHALANX_COMMAND_KEYS"] = f"{TRUST_FOLDER}/command-keys"
         values["NATS_NKEY_SEED_FILE"] = f"{BUS_FOLDER}/launcher.nk"
     fields = {"PET_NODE_ID": "spec.nodeName", "PET_LOCAL_ADDR": "status.podIP"}
     return [
@@ -160,7 +164,11 @@ def _volumes(job: JobWish, place: LauncherPlace) -> list[dict[str, Any]]:
         {"name": "phalanx-data", "emptyDir": {}},
     ]
     if place.secret:
-        volumes.append({"name": "phalanx-bus", "secret": {"secretName": place.secret, "defaultMode": 0o444}})
+        items = [{"key": key, "path": key} for key in TRUSTED]
+        volumes += [
+            {"name": "phalanx-bus", "secret": {"secretName": place.secret, "defaultMode": 0o444}},
+            {"name": "phalanx-trust", "secret": {"secretName": place.secret, "defaultMode": 0o444, "items": items}},
+        ]
     return volumes
 
 
@@ -170,10 +178,12 @@ def _mounts(place: LauncherPlace) -> list[dict[str, Any]]:
         {"name": "phalanx-data", "mountPath": DATA_FOLDER},
     ]
     if place.secret:
-        # One file each: a launcher sees the seed of its own node and of no other.
-        ca = {"mountPath": f"{BUS_FOLDER}/ca.crt", "subPath": "ca.crt"}
+        # One file: a launcher sees the seed of its own node and of no other.
         seed = {"mountPath": f"{BUS_FOLDER}/launcher.nk", "subPathExpr": place.seed_key}
-        mounts += [{"name": "phalanx-bus", "readOnly": True, **each} for each in (ca, seed)]
+        mounts += [
+            {"name": "phalanx-bus", "readOnly": True, **seed},
+            {"name": "phalanx-trust", "readOnly": True, "mountPath": TRUST_FOLDER},
+        ]
     return mounts
 
 
