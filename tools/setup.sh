@@ -77,11 +77,11 @@ install_torch_cpu() {
 
 echo "setup: installing the locked packages into .venv"
 case "$choice" in
-cuda) "$uv" sync --quiet --frozen --all-packages --extra demo --extra torch ;;
+cuda) "$uv" sync --quiet --frozen --all-packages --extra demo --extra kube --extra torch ;;
 cpu)
-    "$uv" sync --quiet --frozen --inexact --all-packages --extra demo
+    "$uv" sync --quiet --frozen --inexact --all-packages --extra demo --extra kube
     install_torch_cpu
     ;;
-none) "$uv" sync --quiet --frozen --inexact --all-packages --extra demo ;;
+none) "$uv" sync --quiet --frozen --inexact --all-packages --extra demo --extra kube ;;
 esac
 printf '%s\n' "$wanted" > "$stamp"

@@ -88,7 +88,9 @@ def test_channels_address_their_subjects_and_commands_are_heard_where_they_are_r
 
 
 def test_every_question_is_an_operation_with_a_reply_on_the_subject_that_the_bus_uses(document: dict[str, Any]) -> None:
-    assert {ask.what for ask in ASKS} == {"ping", "admission", "planner", "hardware", "host_health", "tend"}
+    assert {ask.what for ask in ASKS} == {
+        *("ping", "admission", "planner", "hardware", "hardware_change", "host_health", "tend"),
+    }
     for ask in ASKS:
         asked = f"ask.{ask.what}.asked.v1"
         address = document["channels"][asked]["address"].format(cluster="c1", key="k1")

@@ -54,8 +54,6 @@ def unrest(world: World, job: str) -> str:
             # A node that is held back is there and does not count.
             fit = [agent for agent in agents if gang.is_present(agent.node_id)]
             return "enough agents are there, and it does not form" if len(fit) >= gang.spec.nnodes else ""
-        case Phase.STARTING if hangs_observed(world, gang):
-            return ""  # its first step never comes, and by its own words nobody stops it for that
         case Phase.STARTING | Phase.STOPPING | Phase.DECIDING | Phase.WAITING:
             return f"it is {gang.phase}"
 
@@ -144,9 +142,6 @@ class Told(Checker):
     def at_rest(self) -> None:
         """See Checker."""
         for incident_id in sorted(self._opened.keys() ^ self._closed):
-            gang = self.world.gangs.gangs.get(self._opened.get(incident_id, ""))
-            if gang is not None and gang.phase is Phase.STARTING and hangs_observed(self.world, gang):
-                continue  # it is not over
             what = "closed and never opened" if incident_id in self._closed else "opened and never closed"
             self.broken(f"incident {incident_id[:8]} is {what}")
         for incident_id, attempts in self._attempts.items():

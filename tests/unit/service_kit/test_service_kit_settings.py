@@ -34,6 +34,7 @@ def test_each_field_can_be_given_by_its_variable(monkeypatch: pytest.MonkeyPatch
         ("PHALANX_CLUSTER", ""),
         ("PHALANX_STREAM_STORAGE", "tape"),
         ("PHALANX_CONNECT_LIMIT", "-1"),
+        ("NATS_INBOX_PREFIX", "phx.cmd"),
     ],
 )
 def test_a_bad_value_names_its_variable_but_not_the_value(

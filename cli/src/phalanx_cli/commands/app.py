@@ -22,6 +22,7 @@ from phalanx_cli.commands.node_action import node_action
 from phalanx_cli.commands.node_care import drain, quarantine, release
 from phalanx_cli.commands.policy import policy
 from phalanx_cli.commands.rules import rules
+from phalanx_cli.commands.security import security
 from phalanx_cli.commands.simulate import EPILOG as SIMULATE_EPILOG
 from phalanx_cli.commands.simulate import simulate
 from phalanx_cli.stack import developer
@@ -61,6 +62,7 @@ app.command(epilog=INJECT_EPILOG)(inject)
 app.add_typer(hardware)
 app.add_typer(policy)
 app.add_typer(rules)
+app.add_typer(security)
 app.command(epilog=SIMULATE_EPILOG)(simulate)
 app.command()(node)
 app.command()(nodes)

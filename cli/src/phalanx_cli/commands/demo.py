@@ -47,13 +47,21 @@ def demo(
         bool, typer.Option("--json", help="Print the result as JSON; the story goes to stderr.")
     ] = False,
     data_dir: Annotated[Path, typer.Option(help="Folder for the runs; the last five stay.")] = _DEFAULTS.data_dir,
+    machines: Annotated[
+        Path | None,
+        typer.Option(
+            help="Run the agents on the machines that listen in this folder, with the servers and services of NATS_URL "
+            "(docker-compose.yml, profile demo)."
+        ),
+    ] = _DEFAULTS.machines,
 ) -> None:
     """Train on two nodes and some in reserve, break it in many ways, and show what each recovery cost.
 
     Real processes: nats-server, Valkey, the services, `phalanx run` agents with two ranks each, a small transformer
-    on real words. Four jobs: one whose ranks all get new processes after each fault, also when two come at once and
+    on real words. Five jobs: one whose ranks all get new processes after each fault, also when two come at once and
     when the planner itself is killed; one that restarts in place; one on nodes whose GPUs a fake driver library makes
-    up (it needs a C compiler; without one this job is left out, and said so); one with a bug. The final weights are
+    up (it needs a C compiler; without one this job is left out, and said so); one with a recovery policy: a poisoned
+    checkpoint, and a node that is lost with none in reserve; one with a bug. The final weights are
     compared with those of a run without faults.
 
     Exit code 0 only if everything held; 1 if not; 2 for options that make no sense; 69 if the servers do not start.
@@ -69,6 +77,7 @@ def demo(
             keep=keep,
             as_json=as_json,
             data_dir=data_dir,
+            machines=machines,
         )
         check(options)
         options = _possible(options)
@@ -86,6 +95,8 @@ def _possible(options: Options) -> Options:
     """
     from phalanx_cli.drill.fake_library import NoCompiler, find_compiler
 
+    if options.machines is not None:
+        return _possible_elsewhere(options)
     if not options.faults_of(Act.HARDWARE):
         return options
     try:
@@ -96,6 +107,23 @@ def _possible(options: Options) -> Options:
         sys.stderr.write(f"phalanx demo: the job with GPUs is left out: {error}\n")
         return replace(options, faults=tuple(f for f in options.faults if f not in options.faults_of(Act.HARDWARE)))
     return options
+
+
+def _possible_elsewhere(options: Options) -> Options:
+    """Without what needs the demo's own services: a planner to kill, and patience of a demo with a hot GPU.
+
+    Raises:
+        BadOptions: one of them was asked for.
+    """
+    here = (Fault.KILL_PLANNER, *options.faults_of(Act.HARDWARE))
+    left_out = [fault for fault in options.faults if fault in here]
+    if not left_out:
+        return options
+    text = f"not with --machines: {', '.join(left_out)}"
+    if options.faults != _DEFAULTS.faults:
+        raise BadOptions(text)
+    sys.stderr.write(f"phalanx demo: left out, {text}\n")
+    return replace(options, faults=tuple(fault for fault in options.faults if fault not in here))
 
 
 def run_demo(options: Options) -> int:

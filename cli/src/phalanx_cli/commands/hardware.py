@@ -163,7 +163,8 @@ async def _ask(settings: BusSettings, question: dict[str, str]) -> dict[str, Any
     connection = await connect(settings, name="phalanx-hardware")
     try:
         bus = JetStreamBus(connection, cluster=settings.cluster, source="/cli")
-        said = await bus.ask(what="hardware", key="ledger", body=json.dumps(question).encode(), timeout_s=ASK_LIMIT_S)
+        what = "hardware" if question["verb"] in ("list", "show") else "hardware_change"
+        said = await bus.ask(what=what, key="ledger", body=json.dumps(question).encode(), timeout_s=ASK_LIMIT_S)
     finally:
         await connection.close()
     return None if said is None else dict(json.loads(said))

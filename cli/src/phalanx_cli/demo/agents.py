@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from phalanx_cli.demo.machine import socket_of
 from phalanx_cli.demo.scenario import NODES, RANKS_PER_NODE
 from phalanx_cli.stack.guard import GuardedProcess, ProcessSpec
 
@@ -24,6 +25,17 @@ class Place:
     nats_url: str
     folder: Path
     """Terminal output, ranks' logs and data of the agents."""
+    machines: Path | None = None
+    """Folder in which the machines listen that the agents run on; None: they run here."""
+
+    def command(self, node_id: str, log: Path) -> tuple[str, ...]:
+        """What runs `phalanx run` on the machine of a node."""
+        if self.machines is None:
+            bus = ("--nats-url", self.nats_url)
+            return (sys.executable, "-P", "-m", "phalanx_cli.main", "run", *bus)
+        # A machine of its own has an identity of its own on the bus, and secrets have no place among arguments.
+        socket = socket_of(self.machines, node_id)
+        return (sys.executable, "-P", "-m", "phalanx_cli.demo.elsewhere", str(socket), str(log))
 
 
 class Agents:
@@ -49,10 +61,10 @@ class Agents:
         """Start the agent of one node."""
         place = self._place
         argv = (
-            *(sys.executable, "-P", "-m", "phalanx_cli.main", "run"),
+            *place.command(node_id, self.log_path(node_id)),
             *("--nnodes", str(NODES), "--nproc-per-node", str(RANKS_PER_NODE), "--spares", str(self._spares)),
             *("--job-id", place.job_id, "--node-id", node_id, "--max-restarts", "10"),
-            *("--cluster", place.cluster, "--nats-url", place.nats_url),
+            *("--cluster", place.cluster),
             *("--data-dir", str(place.folder / node_id), "--log-dir", str(place.folder / node_id / "ranks")),
             *("--redirects", "3"),
             *self._files,

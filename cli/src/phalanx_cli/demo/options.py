@@ -39,6 +39,8 @@ class Options:
     data_dir: Path = Path(".demo")
     keep: bool = False
     as_json: bool = False
+    machines: Path | None = None
+    """Folder in which machines listen that the agents run on; then the bus is that of NATS_URL. None: all runs here."""
 
     def faults_of(self, act: Act) -> tuple[Fault, ...]:
         """The chosen faults of one of the jobs, in order."""

@@ -18,7 +18,8 @@ async def kill_planner(stage: Stage, job: Job, incidents_before: int) -> None:
         NotSeen: no incident, or it did not end.
         InjectionFailed: it was over before the planner could be killed.
     """
-    story = job.story
+    story, stack = job.story, stage.stack
+    assert stack is not None, "not chosen where the services run elsewhere"
     await stage.watch.until(
         lambda: len(story.incidents) > incidents_before or story.ended is not None,
         "the incident in which the planner is killed",
@@ -27,7 +28,7 @@ async def kill_planner(stage: Stage, job: Job, incidents_before: int) -> None:
     incident = story.open_incident
     if incident is None:
         raise InjectionFailed("the incident was over before the planner could be killed")
-    before = stage.stack.member(PLANNER).pid
+    before = stack.member(PLANNER).pid
     os.kill(before, signal.SIGKILL)
     where = "all ranks were told to start again" if incident.plans else "all ranks were told to stop"
     stage.screen.line("inject", f"kill -9 of {PLANNER} (pid {before}), after {where}")
@@ -36,7 +37,7 @@ async def kill_planner(stage: Stage, job: Job, incidents_before: int) -> None:
         "the end of the incident in which the planner was killed",
         limit_s=RECOVERY_LIMIT_S,
     )
-    after = stage.stack.member(PLANNER).pid
+    after = stack.member(PLANNER).pid
     if after == before:
         job.problems.append(f"{PLANNER} was killed, and no other process of it finished the recovery")
         return

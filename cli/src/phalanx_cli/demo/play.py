@@ -57,21 +57,32 @@ async def play(options: Options, folder: RunFolder, screen: Screen) -> Report:
     Raises:
         StackError, ServiceError: the servers or the bus are not to be had.
     """
+    there = options.machines is not None
     screen.heading(
-        f"Starting nats-server, Valkey and three services; {WORLD_SIZE} ranks train without faults meanwhile"
+        f"{'Using the servers and services that run' if there else 'Starting nats-server, Valkey and three services'}; "
+        f"{WORLD_SIZE} ranks train without faults meanwhile"
     )
     acts = tuple(act for act in RECOVERING if options.faults_of(act))
     problems: list[str] = []
     async with AsyncExitStack() as exits:
         stack, _ = await asyncio.gather(
-            exits.enter_async_context(Stack(folder.stack, CLUSTER, services=impatient_services())),
-            _unfailed(options, acts, folder, screen, problems),
+            _servers(options, folder, exits), _unfailed(options, acts, folder, screen, problems)
         )
-        connection = await connect(BusSettings(nats_url=stack.nats_url, cluster=CLUSTER), name="demo")
+        settings = BusSettings() if stack is None else BusSettings(nats_url=stack.nats_url, cluster=CLUSTER)
+        connection = await connect(settings, name="demo")
         exits.push_async_callback(connection.close)
-        bus = JetStreamBus(connection, cluster=CLUSTER)
+        bus = JetStreamBus(connection, cluster=settings.cluster)
         watch = await exits.enter_async_context(Watch(bus, _shown_on(screen)))
-        stage = Stage(options=options, folder=folder, screen=screen, watch=watch, stack=stack, bus=bus)
+        stage = Stage(
+            options=options,
+            folder=folder,
+            screen=screen,
+            watch=watch,
+            stack=stack,
+            nats_url=settings.nats_url,
+            bus=bus,
+            cluster=settings.cluster,
+        )
         for act in acts:
             await recovering_job(stage, act)
         if options.faults_of(Act.BUG):
@@ -95,6 +106,13 @@ async def play(options: Options, folder: RunFolder, screen: Screen) -> Report:
         took_s=screen.elapsed_s,
         logs=folder.logs,
     )
+
+
+async def _servers(options: Options, folder: RunFolder, exits: AsyncExitStack) -> Stack | None:
+    """The demo's own servers and services; None where they run already."""
+    if options.machines is not None:
+        return None
+    return await exits.enter_async_context(Stack(folder.stack, CLUSTER, services=impatient_services()))
 
 
 async def _unfailed(

@@ -26,6 +26,7 @@ _STYLES = {
     "node": "red",
     "ledger": "magenta",
     "incident": "red",
+    "planned": "cyan",
     "verdict": "yellow",
     "plan": "cyan",
     "resumed": "green",

@@ -41,14 +41,23 @@ class Stage:
     folder: RunFolder
     screen: Screen
     watch: Watch
-    stack: Stack
+    stack: Stack | None
+    """None: servers and services run elsewhere."""
+    nats_url: str
     bus: Bus
+    cluster: str = CLUSTER
     results: list[FaultResult] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def agents(self, job_id: str, act: Act, *extra: str, spares: int) -> Agents:
         """The agents of one job, not started yet."""
-        place = Place(job_id=job_id, cluster=CLUSTER, nats_url=self.stack.nats_url, folder=self.folder.logs / job_id)
+        place = Place(
+            job_id=job_id,
+            cluster=self.cluster,
+            nats_url=self.nats_url,
+            folder=self.folder.logs / job_id,
+            machines=self.options.machines,
+        )
         module = "phalanx_cli.demo.train_in_place" if act is Act.IN_PLACE else "phalanx_cli.demo.train"
         script = training_arguments(self.options, act, self.folder, "--step-s", str(self.options.step_s), *extra)
         files = {Act.RESTARTS: ("--log-rules", str(LOG_RULES)), Act.POLICY: ("--policy", str(POLICY))}
@@ -61,7 +70,7 @@ class Stage:
             NoCompiler, BuildFailed: the fake driver library cannot be built here.
         """
         hosts = Hosts(
-            self.folder.logs / "hosts", cluster=CLUSTER, nats_url=self.stack.nats_url, cache=self.folder.root.parent
+            self.folder.logs / "hosts", cluster=self.cluster, nats_url=self.nats_url, cache=self.folder.root.parent
         )
         hosts.start(names)
         return hosts

@@ -48,6 +48,8 @@ def sentence(event: Payload, *, ranks_per_node: int) -> tuple[str, str] | None:
             return "standing", f"{event.node_id} is {event.standing.fit}{why}"
         case NodeLost():
             return "signal", f"{event.node_id} is lost: {event.reason.sentence}"
+        case IncidentOpened(planned=True):
+            return "planned", f"all ranks are told to stop: {event.trigger.sentence}"
         case IncidentOpened():
             return "incident", f"opened, all ranks are told to stop: {event.trigger.sentence}"
         case AttemptOpened():

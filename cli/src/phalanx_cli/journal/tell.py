@@ -113,6 +113,8 @@ def _outcome(tale: IncidentTale) -> str:
     took = "" if closed.phases.total_s is None else f" after {duration(closed.phases.total_s)}"
     attempts = "" if closed.attempts == 1 else f", {closed.attempts} attempts"
     whose = f"{closed.attribution}, {closed.cause}" if closed.cause else str(closed.attribution)
+    if closed.account is not None and closed.account.planned:
+        whose = "planned"
     return f"{closed.outcome}{took}{attempts}  ({whose})"
 
 

@@ -31,6 +31,13 @@ class AskSpec:
         return pattern(Kind.ASK, self.what, "asked", 1, cluster, key)
 
 
+_LEDGER_ANSWER: dict[str, str] = {
+    "ok": "true: done",
+    "error": "what is wrong with the question; empty when ok",
+    "changed": "false: it was so already",
+    "entries": "entries of the ledger (LedgerEntry), as they are now",
+}
+
 ASKS: tuple[AskSpec, ...] = (
     AskSpec(
         what="ping",
@@ -61,7 +68,7 @@ ASKS: tuple[AskSpec, ...] = (
     AskSpec(
         what="host_health",
         key="node_id",
-        askers=("cli", "node-agent"),
+        askers=("cli", "node-agent", "console", "operator"),
         answerer="node-agent",
         summary="Everything that the host role of this machine watches, with age. No responders: nobody watches it.",
         question={},
@@ -97,27 +104,34 @@ ASKS: tuple[AskSpec, ...] = (
     AskSpec(
         what="hardware",
         key="always `ledger`",
-        askers=("cli",),
+        askers=("cli", "node-agent", "console", "operator"),
         answerer="health-ingest",
-        summary="Read the bad-hardware ledger, or change an entry of it. The first replica that replies counts.",
+        summary="Read the bad-hardware ledger. The first replica that replies counts.",
+        question={"verb": "list | show", "device_id": "gpu uuid or GUID; empty with list"},
+        answer=_LEDGER_ANSWER,
+    ),
+    AskSpec(
+        what="hardware_change",
+        key="always `ledger`",
+        askers=("cli", "recovery-planner"),
+        answerer="health-ingest",
+        summary=(
+            "Change an entry of the bad-hardware ledger. Apart from reading it, so that a node may look and not touch: "
+            "one that could release devices, or hold others' back, would need no fault to harm a cluster."
+        ),
         question={
-            "verb": "list | show | quarantine | release",
-            "device_id": "gpu uuid or GUID; empty with list",
-            "by": "who asks; recorded with a change",
-            "reason": "why; recorded with a change",
+            "verb": "quarantine | release",
+            "device_id": "gpu uuid or GUID",
+            "by": "who asks; recorded",
+            "reason": "why; recorded",
             "until": "end of a quarantine as ISO 8601 time; empty: until it is released",
         },
-        answer={
-            "ok": "true: done",
-            "error": "what is wrong with the question; empty when ok",
-            "changed": "false: it was so already",
-            "entries": "entries of the ledger (LedgerEntry), as they are now",
-        },
+        answer=_LEDGER_ANSWER,
     ),
     AskSpec(
         what="tend",
         key="role, always `leader`",
-        askers=("cli",),
+        askers=("cli", "operator"),
         answerer="recovery-planner",
         summary="Take a node out of use, empty it, or let it go. The planner that leads answers.",
         question={

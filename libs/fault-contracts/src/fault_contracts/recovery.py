@@ -65,7 +65,7 @@ class NodeFaulted(JournalEntry):
 
 
 class IncidentOpened(JournalEntry):
-    """A gang cannot make progress; it is being stopped."""
+    """A gang cannot make progress, or is to go on otherwise; it is being stopped."""
 
     incident_id: Name
     job_id: Name
@@ -73,6 +73,8 @@ class IncidentOpened(JournalEntry):
     trigger: Reason
     node_id: str = ""
     rank: int | None = None
+    planned: bool = False
+    """Nothing is broken: a node gave notice or is emptied, or the gang grows. No verdict is due."""
     fault_observed_at: At
     opened_at: At
 

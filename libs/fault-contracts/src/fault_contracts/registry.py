@@ -207,7 +207,7 @@ MESSAGES: tuple[MessageSpec, ...] = (
     _health(hardware.HardwareChanged, "hardware_changed", _INGEST, _INGEST, "cli"),
     _health(hardware.NodeStandingChanged, "node_standing", _INGEST, _PLANNER),
     _evt(faults.FaultClassified, "fault", "classified", "job_id", _CLASSIFIER, (_PLANNER, _INGEST), Stream.FAULTS),
-    _journal(recovery.GangFormed, "gang_formed", _CLASSIFIER, "console", "cli"),
+    _journal(recovery.GangFormed, "gang_formed", _CLASSIFIER, _INGEST, "console", "cli"),
     _journal(recovery.NodeLost, "node_lost", _CLASSIFIER),
     _journal(recovery.NodeFaulted, "node_faulted", _CLASSIFIER),
     _journal(recovery.IncidentOpened, "incident_opened", _CLASSIFIER),

@@ -4,6 +4,7 @@
     ├── TransientError          not accepted, or safe to repeat: the one owner of the retry repeats it with backoff
     │   └── BusUnavailable      no connection, or no answer within the deadline
     ├── PermanentError          everything else: dead letter, visible alert, never repeated
+    │   ├── NoPermission        our identity may not do this on the bus: permissions or identity are wrong
     │   ├── ContractViolation   a peer's fault: a message that does not fit the contract
     │   └── IllegalTransition   our fault: a machine was asked for a transition that its table does not have
     ├── CompareAndSetLost       somebody else wrote first: reload and decide again (not a failure)
@@ -37,6 +38,10 @@ class BusUnavailable(TransientError):
 
 class PermanentError(ServiceError):
     """Repeating it cannot help."""
+
+
+class NoPermission(PermanentError):
+    """The server denied a subject to our identity."""
 
 
 class ContractViolation(PermanentError):

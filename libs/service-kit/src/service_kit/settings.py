@@ -51,7 +51,12 @@ class BusSettings(BaseSettings):
     nats_creds: Annotated[Path | None, Field(validation_alias=_env("NATS_CREDS", "nats_creds"))] = None
     """[NATS_CREDS] Credentials file (JWT and seed) for a server in operator mode."""
     nats_nkey_seed: Annotated[SecretStr | None, Field(validation_alias=_env("NATS_NKEY_SEED", "nats_nkey_seed"))] = None
-    """[NATS_NKEY_SEED] Seed of a static nkey user."""
+    """[NATS_NKEY_SEED] Seed of a static nkey user. Better a file: an environment is inherited, and shown by /proc."""
+    nats_nkey_seed_file: Annotated[
+        Path | None, Field(validation_alias=_env("NATS_NKEY_SEED_FILE", "nats_nkey_seed_file"))
+    ] = None
+    """[NATS_NKEY_SEED_FILE] Our identity: a file of `phalanx security` (docs/security.md), or a plain NATS seed. Read
+    anew at each connection, so that a rotated key needs no restart. Its name gives the reply subjects as well."""
     nats_tls_ca: Annotated[Path | None, Field(validation_alias=_env("NATS_TLS_CA", "nats_tls_ca"))] = None
     """[NATS_TLS_CA] CA bundle that signed the server's certificate; given: TLS is required."""
     nats_tls_cert: Annotated[Path | None, Field(validation_alias=_env("NATS_TLS_CERT", "nats_tls_cert"))] = None
@@ -60,10 +65,11 @@ class BusSettings(BaseSettings):
     """[NATS_TLS_KEY] Its private key."""
     nats_tls_first: Annotated[bool, Field(validation_alias=_env("NATS_TLS_FIRST", "nats_tls_first"))] = False
     """[NATS_TLS_FIRST] TLS handshake before the server's greeting (`handshake_first`)."""
-    inbox_prefix: Annotated[str, Field(validation_alias=_env("NATS_INBOX_PREFIX", "inbox_prefix"), min_length=1)] = (
-        "_INBOX"
-    )
-    """[NATS_INBOX_PREFIX] First token(s) of reply subjects; one per user, or users can read each other's replies."""
+    inbox_prefix: Annotated[
+        str, Field(validation_alias=_env("NATS_INBOX_PREFIX", "inbox_prefix"), pattern=r"^_INBOX(\.[^.*>\s]+)*$")
+    ] = "_INBOX"
+    """[NATS_INBOX_PREFIX] First token(s) of reply subjects: `_INBOX`, or `_INBOX.name`, one name per user, or users can
+    read each other's replies. Left alone it is `_INBOX.<name>` with the name in NATS_NKEY_SEED_FILE."""
     connect_limit_s: Annotated[
         float, Field(validation_alias=_env("PHALANX_CONNECT_LIMIT", "connect_limit_s"), gt=0, le=86_400)
     ] = 60.0
@@ -111,8 +117,11 @@ class BusSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _one_identity(self) -> Self:
-        if self.nats_creds is not None and self.nats_nkey_seed is not None:
-            raise ValueError("nats_creds and nats_nkey_seed are both given; one identity is enough")
+        given = [
+            name for name in ("nats_creds", "nats_nkey_seed", "nats_nkey_seed_file") if getattr(self, name) is not None
+        ]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} are given; one identity is enough")
         if (self.nats_tls_cert is None) != (self.nats_tls_key is None):
             raise ValueError("nats_tls_cert and nats_tls_key go together")
         return self

@@ -37,7 +37,8 @@ class PlannerSettings(BusSettings):
     """[PHALANX_IN_PROCESS_ATTEMPTS_MAX] Restarts in place within one incident; then processes are replaced. 0 turns
     restarts in place off."""
     end_repeat_s: Annotated[Seconds, Field(validation_alias=_env("end_repeat_s"))] = 5.0
-    """[PHALANX_END_REPEAT_S] Seconds between two repeats of a job's end to an agent that is still there."""
+    """[PHALANX_END_REPEAT_S] Seconds between two repeats of a job's end to agents that are still there. Whoever reports
+    in between is told when they are over (`end.owed`)."""
     command_ttl_s: Annotated[Seconds, Field(validation_alias=_env("command_ttl_s"))] = 120.0
     """[PHALANX_COMMAND_TTL_S] Seconds that a start or stop is valid; agents' clocks must agree with ours within it."""
     end_ttl_s: Annotated[Seconds, Field(validation_alias=_env("end_ttl_s"))] = 30.0

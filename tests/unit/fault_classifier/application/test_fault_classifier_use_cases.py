@@ -251,3 +251,26 @@ def test_a_record_that_somebody_else_made_in_the_meantime_is_read() -> None:
         assert [each.supersedes for each in words] == [None, *(each.fault_id for each in words[:-1])]
 
     story(told)
+
+
+@pytest.mark.parametrize(("planned", "causes"), [(False, ["no_evidence"]), (True, [])])
+def test_a_planned_stop_is_not_judged(planned: bool, causes: list[str]) -> None:
+    async def told(stage: Stage) -> None:
+        await stage.live()
+        told_of = opened(stage).model_copy(update={"planned": planned})
+        await stage.say(told_of, "i")
+        await stage.clock.sleep(10)
+        assert [each.cause for each in stage.verdicts()] == causes
+
+    story(told)
+
+
+def test_what_breaks_while_a_planned_stop_is_under_way_is_judged() -> None:
+    async def told(stage: Stage) -> None:
+        await stage.live()
+        await stage.say(opened(stage).model_copy(update={"planned": True}), "i")
+        await stage.say(death(stage, 2), "d")
+        await stage.clock.sleep(10)
+        assert [each.cause for each in stage.verdicts()] == ["process_killed"]
+
+    story(told)

@@ -17,6 +17,7 @@ from fault_contracts.payload import Health, Payload, Reason
 from fault_contracts.registry import Stream
 from health_ingest.adapters.kv_ledger import KvLedger
 from health_ingest.adapters.kv_nodes import KvNodes
+from health_ingest.application.answer_hardware import CHANGES
 from health_ingest.application.hold_hardware import HoldHardware, assemble
 from health_ingest.domain.ledger import LedgerPolicy
 from service_kit.failpoints import Failpoints
@@ -113,7 +114,8 @@ class Stage:
 
     async def ask(self, **question: str) -> dict[str, Any]:
         body = json.dumps(question).encode()
-        said = await self.desk.ask(what="hardware", key="ledger", body=body, timeout_s=5)
+        what = "hardware_change" if question["verb"] in CHANGES else "hardware"
+        said = await self.desk.ask(what=what, key="ledger", body=body, timeout_s=5)
         return dict(json.loads(said or b"{}"))
 
     async def fit(self, node: str) -> Health:
@@ -325,3 +327,16 @@ def test_on_a_bad_bus_each_strike_counts_once_and_the_standing_is_right(seed: in
         assert changes.count("quarantined") == 1
 
     told(story, seed=seed, trouble=LOSSY)
+
+
+def test_who_may_only_read_the_ledger_cannot_change_it() -> None:
+    async def play(stage: Stage) -> None:
+        await stage.begin()
+        for verb in CHANGES:
+            body = json.dumps({"verb": verb, "device_id": "GPU-1", "by": "n1", "reason": "mine"}).encode()
+            said = json.loads(await stage.desk.ask(what="hardware", key="ledger", body=body, timeout_s=5) or b"{}")
+            assert (said["ok"], said["entries"]) == (False, [])
+            assert "list or show" in said["error"]
+        assert (await stage.ask(verb="list"))["entries"] == []
+
+    told(play)

@@ -2,7 +2,7 @@
 
 import json
 
-from journal_cast import closed, ended, entries, formed, opened, planned, recovered, verdict
+from journal_cast import closed, ended, entries, formed, opened, planned, recovered, resumed, verdict, why
 
 from fault_contracts.recovery import AttemptOpened, IncidentClosed, PhaseTimes, RecoveryHeld
 from phalanx_cli.journal.as_data import record_data
@@ -124,3 +124,14 @@ def test_programs_get_every_entry_whole() -> None:
     assert (last["type"], last["message_id"]) == ("evt.recovery.incident_closed.v1", "msg-5")
     assert IncidentClosed.model_validate(last["data"]).account is not None
     assert data["evidence"]["cond-1"].startswith("b: xid_79")
+
+
+def test_a_planned_stop_is_told_as_one_and_nobody_is_blamed() -> None:
+    begun = opened().model_copy(update={"planned": True, "trigger": why("nodes are free again: the gang may grow")})
+    end = closed()
+    assert end.account is not None
+    end = end.model_copy(update={"account": end.account.model_copy(update={"planned": True, "faults": ()})})
+    text = told(read_record(entries([formed(), begun, resumed(), end]), []))
+    assert "recovered after 2.00 s  (planned)" in text
+    assert "+0.10 s  planned  all ranks are told to stop: nodes are free again: the gang may grow" in text
+    assert "verdict" not in text

@@ -65,20 +65,21 @@ class Node:
             task.cancel()
 
     def report(self, phase: AgentPhase) -> None:
-        self.send(
-            AgentReported(
-                node_id=self.node_id,
-                instance_id=self.instance_id,
-                job_id=JOB,
-                spec=self.rig.spec,
-                address=self.node_id,
-                master_port=self.port,
-                phase=phase,
-                topology_version=max(0, self.newest[0]),
-                pid=1,
-                host=self.node_id,
-                reported_at=self.rig.clock.now(),
-            )
+        self.send(self.reported(phase))
+
+    def reported(self, phase: AgentPhase) -> AgentReported:
+        return AgentReported(
+            node_id=self.node_id,
+            instance_id=self.instance_id,
+            job_id=JOB,
+            spec=self.rig.spec,
+            address=self.node_id,
+            master_port=self.port,
+            phase=phase,
+            topology_version=max(0, self.newest[0]),
+            pid=1,
+            host=self.node_id,
+            reported_at=self.rig.clock.now(),
         )
 
     def leave(self) -> None:

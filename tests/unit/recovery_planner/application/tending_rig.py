@@ -45,7 +45,7 @@ class Hosts:
     async def begin(self) -> "Hosts":
         self._looking = asyncio.create_task(self._look(), name="hosts look")
         await self.bus.listen(messages=[OrderNodeAction], handler=self._pushed)
-        await self.bus.answer(what="hardware", key="ledger", reply=self._ledger)
+        await self.bus.answer(what="hardware_change", key="ledger", reply=self._ledger)
         self.listed: list[str] = []
         return self
 

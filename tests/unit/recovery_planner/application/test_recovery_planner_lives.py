@@ -2,10 +2,12 @@
 
 import asyncio
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 from planner_rig import JOB, KillAt, Killed, Rig
 
+from fault_contracts.agent import AgentPhase
 from fault_contracts.commands import EndJob, StartWorkers, StopWorkers
 from fault_contracts.recovery import IncidentClosed, IncidentOpened, JobEnded, NodeLost
 from fault_contracts.registry import Stream
@@ -264,6 +266,31 @@ def test_each_job_has_its_own_desk_and_ended_ones_are_forgotten() -> None:
         assert life.planner.advance.gang_of(JOB) is None
         assert asyncio.all_tasks(), "the planner itself goes on"
         assert not life.task.done()
+        await rig.end()
+
+    run_virtual(story())
+
+
+def test_an_end_that_is_owed_outlives_the_planner_and_then_the_job_is_forgotten() -> None:
+    async def story() -> None:
+        rig = Rig()
+        doomed = await rig.begin("a", "b")
+        await rig.until_running(1)
+        for node in rig.nodes.values():
+            node.leave()
+        await rig.clock.sleep(1)
+        report = rig.nodes["a"].reported(AgentPhase.READY)
+        came_before = report.model_copy(
+            update={"instance_id": "a/2", "reported_at": report.reported_at - timedelta(minutes=5)}
+        )
+        rig.nodes["a"].send(came_before)
+        await rig.clock.sleep(1)
+        assert len(rig.stored(EndJob)) == 1
+        heir = rig.planner()
+        doomed.kill()
+        await rig.clock.sleep(60)
+        assert len(rig.stored(EndJob)) == 2
+        assert heir.planner.advance.gang_of(JOB) is None
         await rig.end()
 
     run_virtual(story())

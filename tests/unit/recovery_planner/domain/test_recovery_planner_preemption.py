@@ -49,7 +49,7 @@ def test_the_gang_saves_stops_and_goes_on_where_the_notice_does_not_matter() -> 
         story.make_step(node, 21)
     assert story.gang.phase is Phase.RUNNING
     assert story.gang.preemption is None
-    assert len(story.all(IncidentOpened)) == 1
+    assert [opened.planned for opened in story.all(IncidentOpened)] == [True]
 
 
 def test_it_costs_no_restart_of_the_budget() -> None:

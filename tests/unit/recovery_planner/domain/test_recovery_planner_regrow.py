@@ -4,7 +4,7 @@ from elastic_story import lose, running, shrunk
 from notice_story import NoticeStory
 
 from fault_contracts.commands import StartWorkers, StopWorkers
-from fault_contracts.recovery import RecoveryPlanned
+from fault_contracts.recovery import IncidentOpened, RecoveryPlanned
 from recovery_planner.adapters.gang_codec import decode_gang, encode_gang
 from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.regrow import CHECKPOINT_WAIT_S
@@ -30,6 +30,7 @@ def test_it_grows_at_the_next_checkpoint_after_the_snooze() -> None:
     assert len(story.all(StopWorkers)) == stops, "one of two ranks is still writing"
     story.confirm(30, 1)
     assert story.last(StopWorkers).reason.rule_id == "elastic.regrow"
+    assert [opened.planned for opened in story.all(IncidentOpened)] == [False, True], "a node was lost; then it grows"
     story.stop_all()
     assert story.gang.phase is Phase.STARTING, "there is no verdict to wait for"
     start, plan = story.last(StartWorkers), story.last(RecoveryPlanned)

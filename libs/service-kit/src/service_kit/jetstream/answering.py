@@ -10,6 +10,7 @@ from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 
 from service_kit import metrics
+from service_kit.identity import INBOX_ROOT
 from service_kit.jetstream.connection import Connection
 from service_kit.logging import get_logger
 
@@ -18,6 +19,7 @@ ANSWERS_MAX = 256
 FAILED_HEADER = "Phalanx-Failed"
 """Carries the class of the error that the one asked ran into."""
 STOP_LIMIT_S = 1.0
+_INBOX = f"{INBOX_ROOT}."
 
 log = get_logger(__name__)
 
@@ -35,7 +37,7 @@ class Answering:
         """Subscribe, and wait until the server knows."""
         self._subscription = await self._connection.client.subscribe(subject, cb=self._take)
         # Otherwise a message published right after us through another connection could overtake it.
-        await self._connection.settle()
+        await self._connection.subscribed(self._subscription)
 
     async def stop(self) -> None:
         """See the port. Requests that were under way are answered."""
@@ -45,6 +47,12 @@ class Answering:
             await asyncio.wait(tuple(self._tasks), timeout=STOP_LIMIT_S)
 
     async def _take(self, msg: Msg) -> None:
+        if not msg.reply.startswith(_INBOX):
+            # Our permissions are not the asker's: a question with a command's subject as its reply would have us say
+            # there what the asker may not.
+            metrics.MESSAGES_DROPPED.labels(reason="reply_not_to_an_inbox").inc()
+            log.warning("question_refused", subject=msg.subject, reply=msg.reply[:200])
+            return
         if len(self._tasks) >= ANSWERS_MAX:
             metrics.MESSAGES_DROPPED.labels(reason="answers_full").inc()
             return

@@ -16,16 +16,23 @@ from fault_contracts.registry import Stream, spec_of
 from fault_contracts.subjects import Kind, encode_token
 from service_kit import metrics, tracing
 from service_kit.clock import SystemClock
-from service_kit.delivery import GiveUp, decode, message_id
-from service_kit.errors import BusUnavailable, ContractViolation, PermanentError, ServiceError, StaleLeader
+from service_kit.delivery import message_id
+from service_kit.errors import (
+    BusUnavailable,
+    ContractViolation,
+    PermanentError,
+    ServiceError,
+    StaleLeader,
+)
 from service_kit.jetstream.answering import FAILED_HEADER, Answering
 from service_kit.jetstream.batch_feed import BatchFeed
 from service_kit.jetstream.connection import Connection, NoResponders
 from service_kit.jetstream.consumer import ACK_PENDING_MAX, ACK_WAIT_S, Consumer
 from service_kit.jetstream.dead_letters import DeadLetters
-from service_kit.jetstream.direct_get import Stored, last_message, last_messages
+from service_kit.jetstream.direct_get import last_message
 from service_kit.jetstream.durable import ensure_durable, reclaim_pending
 from service_kit.jetstream.listener import Listener
+from service_kit.jetstream.newest_commands import NewestCommands
 from service_kit.jetstream.publisher import Publisher
 from service_kit.jetstream.pull_pump import PullPump
 from service_kit.jetstream.server_answer import WRONG_LAST_SEQUENCE, PublishAck, ServerRefusal
@@ -33,9 +40,6 @@ from service_kit.logging import get_logger
 from service_kit.ports import BatchHandler, Clock, Delivery, Handler, Subscription
 
 PUBLISH_LIMIT_S = 10.0
-HIDDEN_MAX = 8
-"""Undecodable commands in a row on one subject that last_commands looks behind."""
-REFUSED_KEPT = 256
 _EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 
 log = get_logger(__name__)
@@ -62,7 +66,7 @@ class JetStreamBus:
         self._dead_letters = DeadLetters(self._publisher, cluster=cluster, source=source, clock=clock or SystemClock())
         self._reader = connection.name.partition(" ")[0]
         """`node-agent` of `node-agent node-7`: a broken command is one letter, not one for each agent that met it."""
-        self._refused: set[int] = set()
+        self._newest = NewestCommands(connection, reader=self._reader, dead_letters=self._dead_letters)
         self._epoch_subject = str(spec_of(LeaderEpoch).subject(cluster, "planner"))
 
     async def publish(self, envelope: Envelope[Any], *, epoch: int | None = None) -> int:
@@ -147,49 +151,8 @@ class JetStreamBus:
         return listener
 
     async def last_commands(self, *, key: str, messages: Sequence[type[Payload]]) -> list[Delivery]:
-        """See the port. An undecodable one is dead-lettered once and does not hide the one before it."""
-        wanted = [spec_of(model).pattern(self._cluster, key) for model in messages]
-        found = [
-            await self._decoded(stored) for stored in await last_messages(self._connection, Stream.CONTROL, wanted)
-        ]
-        return sorted((d for d in found if d is not None), key=lambda delivery: delivery.stream_sequence or 0)
-
-    async def _decoded(self, stored: Stored) -> Delivery | None:
-        """This command, or the newest before it on its subject that can be decoded."""
-        for _ in range(HIDDEN_MAX):
-            try:
-                envelope: Any = decode(stored.body, stored.subject)
-            except EnvelopeError as error:
-                await self._refuse(stored, str(error))
-            else:
-                return Delivery(
-                    envelope=envelope, subject=stored.subject, stream_sequence=stored.sequence, deliveries=1
-                )
-            if stored.sequence <= 1:
-                return None
-            before = await last_messages(
-                self._connection, Stream.CONTROL, [stored.subject], up_to_sequence=stored.sequence - 1
-            )
-            if not before:
-                return None
-            stored = before[0]
-        return None
-
-    async def _refuse(self, stored: Stored, problem: str) -> None:
-        if stored.sequence in self._refused:
-            return  # said already: whoever catches up meets it every few seconds
-        if len(self._refused) >= REFUSED_KEPT:
-            self._refused.clear()
-        self._refused.add(stored.sequence)
-        await self._dead_letters.put(
-            GiveUp(error=ContractViolation.__name__, message=problem),
-            stored.body,
-            consumer=self._reader,
-            subject=stored.subject,
-            stream=Stream.CONTROL,
-            stream_sequence=stored.sequence,
-            deliveries=1,
-        )
+        """See the port."""
+        return await self._newest.read([spec_of(model).pattern(self._cluster, key) for model in messages])
 
     async def ask(self, *, what: str, key: str, body: bytes = b"", timeout_s: float) -> bytes | None:
         """See the port."""

@@ -1,17 +1,14 @@
 """One connection to NATS: patient at the start, back by itself after a loss, drained at the end.
 
 Two traps of nats-py are closed here: it gives up after sixty attempts and stays closed (we never give up, and tell
-listeners when it closes for another reason), and a denied permission looks like a time-out (we keep the server's words
-and attach them).
+listeners when it closes for another reason), and a denied permission looks like a time-out (see denials.py).
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import re
 import zlib
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -20,22 +17,27 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError, SlowConsumerError
-from nats.errors import TimeoutError as NatsTimeoutError
 
 from service_kit.cancellation import cancellable
 from service_kit.errors import BusUnavailable, PermanentError
-from service_kit.jetstream.client_options import CLOSE_LIMIT_S, RECONNECT_WAIT_S, client_options, shown_url
+from service_kit.identity import Identity
+from service_kit.jetstream.client_options import (
+    CLOSE_LIMIT_S,
+    RECONNECT_WAIT_S,
+    ca_refresher,
+    client_options,
+    shown_url,
+    who_we_are,
+)
+from service_kit.jetstream.denials import Denials
 from service_kit.jetstream.patient_client import PatientClient
 from service_kit.logging import get_logger
 from service_kit.metrics import BUS_CONNECTED, MESSAGES_DROPPED, RECONNECTS
 from service_kit.settings import BusSettings
 
 LOG_EVERY_S = 3.0
-_VIOLATIONS_MAX = 64
-_VIOLATION = re.compile(r'permissions violation for (publish|subscription) to "([^"]+)"', re.IGNORECASE)
 
 Listener = Callable[[], Awaitable[None]]
-ViolationListener = Callable[[str, str], None]
 
 log = get_logger(__name__)
 
@@ -54,8 +56,10 @@ class Connection:
         self._up = asyncio.Event()
         self._closing = False
         self._reconnected: list[Listener] = []
-        self._violation_listeners: list[ViolationListener] = []
-        self._violations: OrderedDict[str, str] = OrderedDict()
+        self.denials = Denials()
+        self.identity: Identity | None = None
+        """Whom we signed in as; None: by other means, or not at all."""
+        self._refresh_ca: Callable[[], None] = lambda: None
         self._seed = seed
         self._attempt = 0
         self._logged_at = float("-inf")
@@ -82,14 +86,6 @@ class Connection:
         self._reconnected.append(listener)
         return lambda: self._reconnected.remove(listener)
 
-    def on_violation(self, listener: ViolationListener) -> None:
-        """Call `listener(subject, text)` when the server denies a permission."""
-        self._violation_listeners.append(listener)
-
-    def violation(self, subject: str) -> str | None:
-        """What the server said when it denied this subject, if it did."""
-        return self._violations.get(subject.lower())
-
     def inbox(self) -> str:
         """A new private reply subject."""
         return self.client.new_inbox()
@@ -101,7 +97,7 @@ class Connection:
 
         Raises:
             NoResponders: the server knows that nobody listens.
-            PermanentError: no permission.
+            NoPermission: the server denies it; said at once, not after the limit.
             BusUnavailable: no connection or no reply in time.
         """
         started_s = asyncio.get_running_loop().time()
@@ -109,16 +105,26 @@ class Connection:
             raise BusUnavailable(f"request on {subject}: no connection for {limit_s:g} s")
         rest_s = max(0.001, limit_s - (asyncio.get_running_loop().time() - started_s))
         try:
-            return await cancellable(self.client.request(subject, body, timeout=rest_s, headers=headers))
+            async with asyncio.timeout(None) as wait:
+                with self.denials.ending(subject, wait):
+                    return await cancellable(self.client.request(subject, body, timeout=rest_s, headers=headers))
         except NoRespondersError as error:
             raise NoResponders(f"request on {subject}: nobody listens") from error
-        except NatsTimeoutError as error:
-            denied = self.violation(subject)
-            if denied is not None:
-                raise PermanentError(f"request on {subject}: {denied}") from error
+        except TimeoutError as error:  # nats-py's own as well
+            self.denials.raise_if_denied(subject, f"request on {subject}")
             raise BusUnavailable(f"request on {subject}: no reply within {limit_s:g} s") from error
         except NatsError as error:
             raise BusUnavailable(f"request on {subject}: {error}") from error
+
+    async def subscribed(self, *subscriptions: Subscription) -> None:
+        """Return when subscriptions are in force; whatever is published from then on reaches them.
+
+        Raises:
+            NoPermission: the server denied one.
+        """
+        await self.settle()
+        for each in subscriptions:
+            self.denials.raise_if_denied(each.subject, f"listening to {each.subject}", listening=True)
 
     async def settle(self) -> None:
         """Return when the server has processed everything sent so far (a subscription is in force, ...).
@@ -198,24 +204,14 @@ class Connection:
             self._log_sometimes("bus_slow_consumer", subject=error.subject)
             return
         text = str(error)
-        found = _VIOLATION.search(text)
-        if found:
-            self._keep_violation(found.group(2).lower(), text)
-        elif self._refused is not None and not self._refused.done() and "authorization" in text.lower():
+        if self.denials.heard(text):
+            return
+        if self._refused is not None and not self._refused.done() and "authorization" in text.lower():
             self._refused.set_result(text)
         elif not self._up.is_set():
             self._log_sometimes("bus_unreachable", error=text or type(error).__name__)
         else:
             log.warning("bus_error", error=text, type=type(error).__name__)
-
-    def _keep_violation(self, subject: str, text: str) -> None:
-        self._violations[subject] = text
-        self._violations.move_to_end(subject)
-        if len(self._violations) > _VIOLATIONS_MAX:
-            self._violations.popitem(last=False)
-        log.error("bus_permission_denied", subject=subject, error=text)
-        for listener in self._violation_listeners:
-            listener(subject, text)
 
     def _log_sometimes(self, event: str, **fields: Any) -> None:
         now_s = asyncio.get_running_loop().time()
@@ -226,6 +222,7 @@ class Connection:
     def _next_server(self, servers: list[Server], _info: dict[str, Any]) -> tuple[Server, float]:
         """Round robin; the first attempt at once, later ones after a jittered wait."""
         self._attempt += 1
+        self._refresh_ca()
         chosen = servers[self._attempt % len(servers)]
         if self._attempt <= 1:
             return chosen, 0.0
@@ -242,7 +239,11 @@ class Connection:
             "closed_cb": self._on_closed,
             "reconnect_to_server_handler": self._next_server,
         }
-        options = client_options(settings, name=self.name)
+        self.identity = identity = who_we_are(settings)
+        options = client_options(settings, name=self.name, identity=identity)
+        self._refresh_ca = ca_refresher(settings, options)
+        if identity is not None:
+            self.client.sign_in_as(lambda: who_we_are(settings) or identity)
         attempt = asyncio.create_task(self.client.connect(**options, **callbacks))
         try:
             async with asyncio.timeout(settings.connect_limit_s):
@@ -256,7 +257,9 @@ class Connection:
             ) from error
         if not attempt.done():
             await self._abandon(attempt)
-            raise PermanentError(f"NATS at {shown_url(settings.nats_url)} refused us: {self._refused.result()}")
+            raise PermanentError(
+                f"NATS at {shown_url(settings.nats_url)} refused us{_as(identity)}: {self._refused.result()}"
+            )
         try:
             attempt.result()
         except (NatsError, OSError, ValueError, TypeError) as error:
@@ -270,6 +273,11 @@ class Connection:
         attempt.cancel()
         await asyncio.gather(attempt, return_exceptions=True)
         await self.client.close()
+
+
+def _as(identity: Identity | None) -> str:
+    """Whom we claimed to be; the public key is no secret."""
+    return "" if identity is None else f" as {identity.name or 'a user without a name'} ({identity.key.public})"
 
 
 async def connect(settings: BusSettings, *, name: str) -> Connection:

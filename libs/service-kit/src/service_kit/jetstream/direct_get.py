@@ -14,7 +14,7 @@ from typing import Any
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
-from service_kit.errors import BusUnavailable, PermanentError
+from service_kit.errors import BusUnavailable
 from service_kit.jetstream.connection import Connection, NoResponders
 from service_kit.jetstream.server_answer import status_of
 
@@ -42,7 +42,7 @@ async def last_message(
 
     Raises:
         BusUnavailable: no answer.
-        PermanentError: no permission.
+        NoPermission: the server denies it.
     """
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + limit_s
@@ -109,13 +109,12 @@ async def _many(connection: Connection, stream: str, asked: dict[str, Any]) -> l
     subject = f"$JS.API.DIRECT.GET.{stream}"
     subscription = await connection.client.subscribe(inbox, cb=on_answer)
     try:
-        await connection.client.publish(subject, json.dumps(asked).encode(), reply=inbox)
-        async with asyncio.timeout(GET_LIMIT_S):
-            status = await done
+        async with asyncio.timeout(GET_LIMIT_S) as wait:
+            with connection.denials.ending(subject, wait):
+                await connection.client.publish(subject, json.dumps(asked).encode(), reply=inbox)
+                status = await done
     except TimeoutError as error:
-        denied = connection.violation(subject)
-        if denied is not None:
-            raise PermanentError(f"direct get of {stream}: {denied}") from error
+        connection.denials.raise_if_denied(subject, f"direct get of {stream}")
         raise BusUnavailable(f"direct get of {stream}: no whole answer within {GET_LIMIT_S:g} s") from error
     except NatsError as error:
         raise BusUnavailable(f"direct get of {stream}: {error}") from error

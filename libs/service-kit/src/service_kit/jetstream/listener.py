@@ -40,7 +40,7 @@ class Listener:
             subscribed = await self._connection.client.subscribe(pattern, queue=share, cb=self._take)
             self._subscriptions.append(subscribed)
         # Otherwise a message published right after us through another connection could overtake it.
-        await self._connection.settle()
+        await self._connection.subscribed(*self._subscriptions)
 
     async def stop(self) -> None:
         """Finish what is in hand."""

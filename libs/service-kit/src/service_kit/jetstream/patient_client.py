@@ -7,11 +7,16 @@ its training run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+from collections.abc import Callable, Sequence
 
 from nats.aio.client import Client
 from nats.errors import AuthorizationError, ConnectionClosedError, OutboundBufferLimitError
 from nats.errors import Error as NatsError
+
+from service_kit.errors import ServiceError
+from service_kit.identity import Identity
+from service_kit.logging import get_logger
 
 _NAMES_KNOWN_MAX = 256
 """Names of headers come again and again; a sender that makes up new ones must not fill the memory."""
@@ -20,9 +25,37 @@ _COMMAND_BYTES = 16
 """Of one PUB beside its subject and payload."""
 _HANDLED_BY_ORIGINAL = ("stale connection", "permissions violation")
 
+log = get_logger(__name__)
+
 
 class PatientClient(Client):
-    """Reconnects where the original would close. Credentials files are read anew for each attempt."""
+    """Reconnects where the original would close. Credentials and identity files are read anew for each attempt."""
+
+    _who: Callable[[], Identity] | None = None
+    _now: Identity | None = None
+
+    def sign_in_as(self, who: Callable[[], Identity]) -> None:
+        """Answer the server's challenge with the key that `who` gives at each attempt. Before `connect`."""
+        self._who = who
+        self._auth_configured = True
+
+    def _connect_command(self) -> bytes:
+        if self._who is not None:
+            try:
+                self._now = self._who()
+            except ServiceError as error:
+                # In the middle of a rotation, perhaps: the key that we know is better than none.
+                if self._now is None:
+                    raise
+                log.warning("identity_not_read", error=str(error))
+            self._public_nkey = self._now.key.public
+            self._signature_cb = self._sign
+        command: bytes = super()._connect_command()
+        return command
+
+    def _sign(self, nonce: str) -> bytes:
+        assert self._now is not None, "chosen just before"
+        return base64.b64encode(self._now.key.sign(nonce.encode()))
 
     async def _process_err(self, err_msg: str) -> None:
         """The server said -ERR and hangs up: report it, then connect again."""

@@ -16,8 +16,9 @@ from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 from nats.errors import MaxPayloadError
 
-from service_kit.errors import BusUnavailable, PermanentError
+from service_kit.errors import BusUnavailable, NoPermission, PermanentError
 from service_kit.jetstream.connection import Connection
+from service_kit.jetstream.denials import WHAT_TO_DO
 from service_kit.jetstream.server_answer import PublishAck, read_ack, status_of
 
 RESEND_S = 2.0
@@ -56,7 +57,8 @@ class Publisher:
 
         Raises:
             ServerRefusal: the stream answered with an error.
-            PermanentError: no permission, or larger than the server takes.
+            NoPermission: the server denies the subject.
+            PermanentError: larger than the server takes.
             BusUnavailable: not acknowledged in time.
         """
         if self._subscription is None:
@@ -113,8 +115,10 @@ class Publisher:
                 return
             self._inbox = self._connection.inbox()
             self._connection.on_reconnected(self._send_all_again)
-            self._connection.on_violation(self._fail_denied)
-            self._subscription = await self._connection.client.subscribe(f"{self._inbox}.*", cb=self._on_answer)
+            self._connection.denials.on_denial(self._fail_denied)
+            answers = await self._connection.client.subscribe(f"{self._inbox}.*", cb=self._on_answer)
+            await self._connection.subscribed(answers)
+            self._subscription = answers
 
     async def _on_answer(self, msg: Msg) -> None:
         waiting = self._waiting.get(msg.subject.rpartition(".")[2])
@@ -129,4 +133,4 @@ class Publisher:
     def _fail_denied(self, subject: str, text: str) -> None:
         for waiting in self._waiting.values():
             if waiting.subject == subject and not waiting.answer.done():
-                waiting.answer.set_exception(PermanentError(f"publish on {subject}: {text}"))
+                waiting.answer.set_exception(NoPermission(f"publish on {subject}: {text}; {WHAT_TO_DO}"))

@@ -11,6 +11,7 @@ import json
 from typing import Any
 
 from fault_contracts.registry import STREAMS, Bucket, StreamSpec
+from service_kit.bus_access import KEEPER
 from service_kit.errors import BusUnavailable, PermanentError, ServiceError
 from service_kit.jetstream.connection import Connection, NoResponders
 from service_kit.jetstream.server_answer import (
@@ -86,18 +87,21 @@ def bucket_config(bucket: Bucket, settings: BusSettings) -> dict[str, Any]:
 async def ensure_streams(connection: Connection, settings: BusSettings) -> None:
     """Create or update every stream and bucket. Idempotent; several processes may do it at once.
 
+    With identities in force only the planner may (service_kit.bus_access.KEEPER); the others wait until it did.
+
     Raises:
         PermanentError: one exists with options that cannot be changed, or the server has no room.
         BusUnavailable: JetStream does not answer.
     """
     configs = [stream_config(spec, settings) for spec in STREAMS]
     configs += [bucket_config(bucket, settings) for bucket in Bucket]
+    may_change = connection.identity is None or connection.identity.name in ("", KEEPER)
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + settings.connect_limit_s
     for config in configs:
         while True:
             try:
-                await _ensure(connection, config)
+                await _ensure(connection, config, may_change=may_change)
                 break
             except BusUnavailable as error:
                 # A server that just started answers a moment later; a cluster needs an election first.
@@ -107,13 +111,15 @@ async def ensure_streams(connection: Connection, settings: BusSettings) -> None:
                 await asyncio.sleep(0.5)
 
 
-async def _ensure(connection: Connection, wanted: dict[str, Any]) -> None:
+async def _ensure(connection: Connection, wanted: dict[str, Any], *, may_change: bool = True) -> None:
     name = wanted["name"]
     try:
         info = await call_api(connection, f"STREAM.INFO.{name}", {})
     except ServerRefusal as refusal:
         if refusal.err_code != STREAM_NOT_FOUND:
             raise _explained(name, refusal) from refusal
+        if not may_change:
+            raise BusUnavailable(f"stream {name} is not there yet; {KEEPER} makes it") from refusal
         try:
             await call_api(connection, f"STREAM.CREATE.{name}", wanted)
         except ServerRefusal as lost:
@@ -126,6 +132,9 @@ async def _ensure(connection: Connection, wanted: dict[str, Any]) -> None:
     there: dict[str, Any] = info["config"]
     differences = _differences(there, wanted)
     if not differences:
+        return
+    if not may_change:
+        log.warning("stream_differs", stream=name, options=differences, help=f"{KEEPER} changes it when it starts")
         return
     try:
         await call_api(connection, f"STREAM.UPDATE.{name}", {**there, **wanted})

@@ -93,6 +93,8 @@ class CollectEvidence:
             case NodeFaulted():
                 fault = from_node_fault(payload)
                 return ((payload.job_id, PieceSeen(topology_version=payload.topology_version, piece=fault)),)
+            case IncidentOpened(planned=True):
+                return ()  # nobody waits for a verdict; what breaks nevertheless brings its own evidence
             case IncidentOpened():
                 opened = IncidentSeen(topology_version=payload.topology_version, incident_id=payload.incident_id)
                 return ((payload.job_id, opened),)

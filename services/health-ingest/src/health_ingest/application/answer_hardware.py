@@ -18,6 +18,8 @@ from service_kit.logging import get_logger
 from service_kit.ports import Bus, Clock, Subscription
 
 KEY = "ledger"
+READS = ("list", "show")
+CHANGES = ("quarantine", "release")
 ENTRIES_MAX = 500
 """Entries in one answer: some 1.5 KB each, and the bus carries 1 MB."""
 STRIKES_SHOWN = 1
@@ -32,7 +34,7 @@ class AskedWrongly(Exception):
 
 
 class AnswerHardware:
-    """Serves `ask(what="hardware", key="ledger")`. Several replicas may: a repeated order changes nothing."""
+    """Serves the questions `hardware` and `hardware_change`. Several replicas may: a repeated order changes nothing."""
 
     def __init__(self, *, ledger: KeepLedger, nodes: NodeRecords, bus: Bus, clock: Clock) -> None:
         self._ledger = ledger
@@ -40,17 +42,30 @@ class AnswerHardware:
         self._bus = bus
         self._clock = clock
 
-    async def serve(self) -> Subscription:
+    async def serve(self) -> list[Subscription]:
         """Begin to answer."""
-        return await self._bus.answer(what="hardware", key=KEY, reply=self.answer)
+        return [
+            await self._bus.answer(what="hardware", key=KEY, reply=self.tell),
+            await self._bus.answer(what="hardware_change", key=KEY, reply=self.change),
+        ]
 
-    async def answer(self, body: bytes) -> bytes:
-        """The reply as JSON; see fault_contracts.asks."""
+    async def tell(self, body: bytes) -> bytes:
+        """The reply to who reads, as JSON; see fault_contracts.asks."""
+        return await self._answer(body, READS)
+
+    async def change(self, body: bytes) -> bytes:
+        """The reply to who changes, as JSON; see fault_contracts.asks."""
+        return await self._answer(body, CHANGES)
+
+    async def _answer(self, body: bytes, verbs: tuple[str, ...]) -> bytes:
         try:
             question: Any = json.loads(body or b"{}")
             if not isinstance(question, dict):
                 raise AskedWrongly("the question is no JSON object")
             asked = {str(name): str(value) for name, value in question.items()}
+            if asked.get("verb", "") not in verbs:
+                # Who may ask here was decided on by the question's subject, so the other verbs are not heard on it.
+                raise AskedWrongly(f"verb {asked.get('verb', '')!r}; {' or '.join(verbs)} is understood here")
             changed, entries = await self._act(asked)
         except AskedWrongly as error:
             return _said(ok=False, error=str(error))
@@ -72,10 +87,8 @@ class AnswerHardware:
                 return False, [self._shown(entry)]
             case "quarantine":
                 step = await self._quarantine(device_id, asked)
-            case "release":
-                step = await self._release(device_id, asked)
             case _:
-                raise AskedWrongly(f"verb {verb!r}; list, show, quarantine or release is understood")
+                step = await self._release(device_id, asked)
         return bool(step.effects), [self._shown(step.entry)]
 
     async def _list(self) -> list[dict[str, Any]]:

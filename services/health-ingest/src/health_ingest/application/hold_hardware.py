@@ -35,7 +35,7 @@ class HoldHardware:
                 durable=DURABLE_LEDGER, messages=strike_hardware.MESSAGES, handler=self.strikes.handle
             ),
             await self.bus.consume(durable=DURABLE_NODES, messages=keep_nodes.MESSAGES, handler=self.nodes.handle),
-            await self.answers.serve(),
+            *await self.answers.serve(),
         ]
 
 

@@ -17,7 +17,7 @@ from recovery_planner.application.gang_desk import Desk, Request
 from recovery_planner.application.ports import Failpoints, GangStore, GangWatcher
 from recovery_planner.application.publish_effects import EffectPublisher
 from recovery_planner.application.record_checkpoint import CheckpointBook
-from recovery_planner.domain.gang import Gang, Phase
+from recovery_planner.domain.gang import Gang
 from recovery_planner.domain.gang_machine import IllegalMove
 from recovery_planner.domain.invariants import InvariantBroken, assert_holds, violations
 from recovery_planner.domain.node_fit import NOTHING_KNOWN, Fits
@@ -132,8 +132,7 @@ class AdvanceGang:
             desk.task = None
             for request in (*waiting, *desk.queue):  # only when this task was cancelled
                 request.fail(TransientError("the planner is stopping"))
-            is_over = desk.gang is None or (desk.gang.phase is Phase.ENDED and not desk.gang.pending)
-            if is_over and not desk.unsure:
+            if (desk.gang is None or desk.gang.is_over) and not desk.unsure:
                 self._drop(desk.job_id)
 
     async def _cycle(self, desk: Desk, fresh: list[Request]) -> None:

@@ -141,7 +141,7 @@ class ReplaceNodes:
                 "reason": f"{life.node_id} was given up: {life.reason.sentence}"[:2_000],
             }
             body = json.dumps(asked).encode()
-            said = await self._bus.ask(what="hardware", key="ledger", body=body, timeout_s=LEDGER_ASK_S)
+            said = await self._bus.ask(what="hardware_change", key="ledger", body=body, timeout_s=LEDGER_ASK_S)
             if said is None:
                 raise TransientError("nobody keeps a ledger")
             sentence = _said(device_id, said)

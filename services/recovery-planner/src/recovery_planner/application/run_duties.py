@@ -36,7 +36,6 @@ from recovery_planner.application.republish_pending import RepublishPending
 from recovery_planner.application.watch_agents import WatchAgents
 from recovery_planner.application.watch_nodes import MESSAGES as ABOUT_NODES
 from recovery_planner.application.watch_nodes import WatchNodes
-from recovery_planner.domain.gang import Phase
 from service_kit.errors import PermanentError
 from service_kit.logging import get_logger
 from service_kit.ports import Bus, Clock, Delivery, Subscription
@@ -195,7 +194,7 @@ class RunDuties:
         if stored is None:
             return
         ending = stored.gang.ending
-        if ending is not None and stored.gang.phase is Phase.ENDED and not stored.gang.pending:
+        if ending is not None and stored.gang.is_over:
             if self._clock.now() - ending.ended_at > timedelta(seconds=self._ended_kept_s):
                 await self._store.delete(job_id)
                 await self._checkpoints.delete(job_id)

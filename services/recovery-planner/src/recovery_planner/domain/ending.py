@@ -17,6 +17,8 @@ from recovery_planner.domain.gang_machine import Trigger
 
 SUMMARY_MAX = 2_048
 """As EndJob.summary allows."""
+ASKED_MAX = 16
+"""Reports remembered that asked for an end. One that is forgotten and delivered once more costs one more EndJob."""
 RECOVERED, FAILED = "recovered", "failed"
 
 
@@ -77,16 +79,46 @@ def close_incident(draft: Draft, outcome: str, reason: Reason) -> None:
     draft.change(incident=None)
 
 
-def tell_again(draft: Draft, node_id: str) -> None:
-    """An agent of an ended job is still there: it missed the end. Repeat it, but not for every report."""
-    ending = draft.gang.ending
-    assert ending is not None, f"{draft.gang.phase} without an ending"
-    if draft.now - ending.told_at < timedelta(seconds=draft.policy.end_repeat_s):
-        draft.ignore("end.told", f"{node_id} reports to an ended job that was just told so")
+def tell_again(draft: Draft, node_id: str, *, asked_by: str) -> None:
+    """An agent of an ended job is still there: it missed the end. Repeat it, but not for every report.
+
+    Whoever asks in the pause after an end may have come too late to hear that one. It gets the next, when the pause is
+    over: it does not ask twice, and no clock but ours says whether it was there in time.
+
+    Args:
+        draft: of the ended job.
+        node_id: whose agent it is.
+        asked_by: names the report, so that one that is delivered again asks for nothing.
+    """
+    ending = _ending(draft)
+    if asked_by in ending.asked or draft.gang.deadline_at is not None:
+        draft.ignore("end.told", f"{node_id} reports to an ended job; it was told so, or is in a moment")
         return
-    draft.explain("end.repeated", f"{node_id} reports to an ended job; the end is sent again")
+    pause = timedelta(seconds=draft.policy.end_repeat_s)
+    told_at = min(ending.told_at, draft.now)  # another leader's clock may have been ahead of ours
+    draft.change(ending=replace(ending, asked=(*ending.asked, asked_by)[-ASKED_MAX:]))
+    if draft.now - told_at < pause:
+        draft.explain("end.owed", f"{node_id} reports to an ended job that was just told so; it is told again soon")
+        draft.change(deadline_at=told_at + pause)
+    else:
+        _repeat(draft, f"{node_id} reports to an ended job; the end is sent again")
+
+
+def tell_owed(draft: Draft) -> None:
+    """The pause after the last end is over, and somebody has asked meanwhile."""
+    _repeat(draft, "somebody asked since the end was sent last; it is sent again")
+
+
+def _repeat(draft: Draft, why: str) -> None:
+    ending = _ending(draft)
+    draft.explain("end.repeated", why)
     _tell(draft, ending)
-    draft.change(ending=replace(ending, told_at=draft.now))
+    draft.change(ending=replace(ending, told_at=draft.now), deadline_at=None)
+
+
+def _ending(draft: Draft) -> Ending:
+    assert draft.gang.ending is not None, f"{draft.gang.phase} without an ending"
+    return draft.gang.ending
 
 
 def _tell(draft: Draft, ending: Ending) -> None:

@@ -79,6 +79,8 @@ class Ending:
     ended_at: datetime
     told_at: datetime
     """When EndJob was last sent."""
+    asked: tuple[str, ...] = ()
+    """The last reports that an EndJob was sent for, or is owed for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +148,11 @@ class Gang:
     def nodes(self) -> tuple[str, ...]:
         """Nodes of the rank table, in node_rank order."""
         return tuple(self.table.node_ids)
+
+    @property
+    def is_over(self) -> bool:
+        """The job has ended, and nothing is left to be said about it: no effect, and no repeat of the end."""
+        return self.phase is Phase.ENDED and not self.pending and self.deadline_at is None
 
     @property
     def alarm_at(self) -> datetime | None:

@@ -33,15 +33,18 @@ class Fate:
         condemned: its process lives and must not go on.
         others: further ranks that share this fate.
         asked: the level of restart that its script asked for.
+        planned: nothing is broken; the stop is the planner's own, for a notice or a change of size.
     """
 
     dead: bool = True
     condemned: bool = False
     others: tuple[int, ...] = ()
     asked: RestartAsked = RestartAsked.IN_PROCESS
+    planned: bool = False
 
 
 DEAD = Fate()
+PLANNED = Fate(dead=False, planned=True)
 
 
 def fault(
@@ -63,6 +66,7 @@ def fault(
             else:
                 _next_attempt(draft)
             draft.change_incident(
+                by_notice=fate.planned,
                 dead_ranks=dead,
                 condemned=condemned,
                 asked=fate.asked,
@@ -124,8 +128,8 @@ def _next_attempt(draft: Draft) -> None:
             verdict=None,
             notes=judged_before(incident),
             mark_at=draft.now,
+            stuck=None,
             all_started=False,
-            by_notice=False,
         )
     )
 
@@ -140,6 +144,7 @@ def _announce(draft: Draft) -> None:
             trigger=incident.trigger,
             node_id=incident.node_id,
             rank=incident.rank,
+            planned=incident.by_notice,
             fault_observed_at=incident.fault_observed_at,
             opened_at=incident.opened_at,
         )

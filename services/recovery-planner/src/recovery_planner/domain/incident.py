@@ -65,6 +65,7 @@ class Incident:
         at_barrier: ranks that said they stand at the barrier, in this attempt.
         in_process_attempts: restarts in place that this incident has tried.
         by_notice: the stop was planned because a node gave notice; nothing is broken.
+        stuck: why the ranks of the new generation stand still, in a job that only observes: nobody stops them for it.
         notes: what its account is made of.
         mark_at: start of the phase that is being timed; the `*_s` fields are sums over the attempts.
     """
@@ -87,6 +88,7 @@ class Incident:
     by_notice: bool = False
     step_before: int | None = None
     verdict: Verdict | None = None
+    stuck: Reason | None = None
     all_started: bool = False
     stop_s: float | None = None
     plan_s: float | None = None

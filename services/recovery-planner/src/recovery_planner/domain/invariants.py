@@ -29,7 +29,7 @@ def violations(gang: Gang) -> Iterator[str]:
     if gang.phase in (Phase.FORMING, Phase.RUNNING, Phase.ENDED):
         if gang.incident is not None:
             yield f"{gang.phase} with an open incident"
-        if gang.deadline_at is not None:
+        if gang.deadline_at is not None and gang.phase is not Phase.ENDED:  # there it is that of the end's repeat
             yield f"{gang.phase} with a deadline"
     if (gang.phase is Phase.ENDED) != (gang.ending is not None):
         yield f"{gang.phase} and the ending {'is missing' if gang.ending is None else 'is there'}"

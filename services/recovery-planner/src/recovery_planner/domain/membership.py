@@ -66,13 +66,13 @@ def _reopen(draft: Draft, report: AgentReported) -> bool:
     member = gang.members.get(report.node_id)
     if member is not None and report.instance_id in (member.instance_id, *member.former_instances):
         if report.phase is not AgentPhase.SHUTDOWN and member.standing is not Standing.LEFT:
-            tell_again(draft, report.node_id)
+            _tell_again(draft, report)
         return False
     ended_at = gang.ending.ended_at if gang.ending else gang.born_at
     if report.reported_at <= ended_at:
         # It came before the end and its report came late, or its clock is behind: either way it waits to be told.
         draft.ignore("report.late", f"{report.node_id} came before the job ended; there is nothing left to join")
-        tell_again(draft, report.node_id)
+        _tell_again(draft, report)
         return False
     draft.move(Trigger.REUSED)
     draft.gang = Gang(
@@ -87,6 +87,10 @@ def _reopen(draft: Draft, report: AgentReported) -> bool:
     )
     draft.explain("job.reused", f"job {gang.job_id} had ended; {report.node_id} begins a new run of it")
     return True
+
+
+def _tell_again(draft: Draft, report: AgentReported) -> None:
+    tell_again(draft, report.node_id, asked_by=f"{report.instance_id} {report.reported_at.isoformat()}")
 
 
 def _member_of(report: AgentReported, arrival: int) -> Member:

@@ -22,7 +22,7 @@ from recovery_planner.domain.checkpoint_history import (
 )
 from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.gang import Gang, Phase, Preemption
-from recovery_planner.domain.gang_stop import Fate, fault
+from recovery_planner.domain.gang_stop import PLANNED, Fate, fault
 from recovery_planner.domain.member import Standing
 from recovery_planner.domain.rank_set import count
 from recovery_planner.domain.worker_reports import speaker
@@ -110,9 +110,8 @@ def stop_for_preemption(draft: Draft) -> None:
     else:
         return
     reason = draft.explain(rule, f"{asked.reason.sentence}; {end}", *asked.reason.evidence_ids)
-    is_new = gang.incident is None
-    fault(draft, reason, node_id=min(asked.nodes), rank=None, observed_at=draft.now, fate=Fate(dead=False))
-    draft.change_incident(by_notice=is_new)
+    fate = PLANNED if gang.incident is None else Fate(dead=False)  # an open incident stays the fault that it is
+    fault(draft, reason, node_id=min(asked.nodes), rank=None, observed_at=draft.now, fate=fate)
 
 
 def saved_step(history: CheckpointHistory, gang: Gang, *, at_step: int) -> int | None:

@@ -15,7 +15,7 @@ from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.elastic import elastic_rules, seats_grown
 from recovery_planner.domain.elastic_state import Regrow
 from recovery_planner.domain.gang import Phase
-from recovery_planner.domain.gang_stop import Fate, fault
+from recovery_planner.domain.gang_stop import PLANNED, fault
 from recovery_planner.domain.preemption import saved_step
 
 CHECKPOINT_WAIT_S = 3_600.0
@@ -70,8 +70,7 @@ def _follow(draft: Draft, wait: Regrow, rules: ElasticPolicy) -> None:
     step = saved_step(draft.history, gang, at_step=wait.above_step + 1)
     if step is not None:
         reason = draft.explain("elastic.regrow", f"{wait.sentence}; the checkpoint of step {step} is saved")
-        fault(draft, reason, node_id="", rank=None, observed_at=draft.now, fate=Fate(dead=False))
-        draft.change_incident(by_notice=True)
+        fault(draft, reason, node_id="", rank=None, observed_at=draft.now, fate=PLANNED)
     elif draft.now >= wait.until:
         _drop(draft)
         again_at = draft.now + timedelta(seconds=max(rules.snooze_s, SNOOZE_MIN_S))

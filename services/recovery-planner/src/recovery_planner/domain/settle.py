@@ -5,7 +5,7 @@ from __future__ import annotations
 from fault_contracts.recovery import JobOutcome, TrainingResumed
 from recovery_planner.domain import phases
 from recovery_planner.domain.draft import Draft
-from recovery_planner.domain.ending import RECOVERED, close_incident, end_job
+from recovery_planner.domain.ending import RECOVERED, close_incident, end_job, tell_owed
 from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.gang_machine import Trigger
 from recovery_planner.domain.gang_stop import fault, leave_behind
@@ -14,6 +14,7 @@ from recovery_planner.domain.plan import form, plan
 from recovery_planner.domain.policy_answer import capacity_wait_s, end_if_overdue, start_deadline_s
 from recovery_planner.domain.preemption import has_left, stop_for_preemption
 from recovery_planner.domain.regrow import is_planned, regrow
+from recovery_planner.domain.withheld import is_let_be, let_be
 
 MOVES_MAX = 8
 """Moves that can follow from one event: fault, stopped, planned, resumed, ended, with room. More would be a loop."""
@@ -65,7 +66,8 @@ def _settle_once(draft: Draft) -> None:
         case Phase.WAITING:
             _waiting(draft)
         case Phase.ENDED:
-            pass
+            if is_due(draft):
+                tell_owed(draft)
 
 
 def _is_abandoned(draft: Draft) -> bool:
@@ -105,10 +107,13 @@ def _starting(draft: Draft) -> None:
     if gang.deadline_at is not None:
         # All processes are there. A first step may take long (compilation, a large checkpoint), and has no limit here.
         draft.change(deadline_at=None)
-    if gang.incident is not None and _waits_for_steps(draft):
-        return
     if gang.incident is not None:
-        _resume(draft)
+        if not _waits_for_steps(draft):
+            _resume(draft)
+        elif is_let_be(draft):
+            let_be(draft)
+        else:
+            return
     draft.move(Trigger.RESUMED)
 
 

@@ -7,7 +7,8 @@ from fault_contracts.payload import Reason
 from fault_contracts.policy import PolicyMode
 from fault_contracts.recovery import ActionWithheld
 from recovery_planner.domain.draft import Draft
-from recovery_planner.domain.gang import Gang
+from recovery_planner.domain.ending import FAILED, close_incident
+from recovery_planner.domain.gang import Gang, Phase
 
 WITHHELD_MAX = 64
 """Ids of what was said to be withheld, so that a redelivery says nothing again."""
@@ -41,3 +42,26 @@ def withhold(
             withheld_at=draft.now,
         )
     )
+
+
+def note_stuck(draft: Draft, reason: Reason) -> None:
+    """The ranks that were started to end an incident stand still: their first step may never come."""
+    incident = draft.gang.incident
+    if draft.gang.phase is Phase.STARTING and incident is not None and incident.stuck is None:
+        draft.change_incident(stuck=reason)
+
+
+def is_let_be(draft: Draft) -> bool:
+    """Nobody will do anything about ranks that stand still. A policy with a limit for faults ends the job by that."""
+    return observes(draft.gang) and draft.incident.stuck is not None and draft.gang.fault_deadline_at is None
+
+
+def let_be(draft: Draft) -> None:
+    """Close the incident: all was done that this job wants done, and training did not resume."""
+    stuck = draft.incident.stuck
+    assert stuck is not None, "ranks that stand still, and it is not known why"
+    said = f"version {draft.gang.table.topology_version} runs on every node and stands still: {stuck.sentence}"
+    reason = draft.explain(
+        "observe.let_be", f"{said}; the job only observes, nothing more is done", *stuck.evidence_ids
+    )
+    close_incident(draft, FAILED, reason)

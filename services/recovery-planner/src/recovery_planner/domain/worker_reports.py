@@ -12,11 +12,12 @@ from fault_contracts.agent import (
 from fault_contracts.lone_agent import AgentActedAlone
 from fault_contracts.rank_faults import RanksFaulted
 from recovery_planner.domain.draft import Draft
+from recovery_planner.domain.ending import tell_again
 from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.gang_stop import Fate, fault
 from recovery_planner.domain.member import Member
 from recovery_planner.domain.step_back import exit_fingerprint, note_sign, ranks_fingerprint
-from recovery_planner.domain.withheld import observes, withhold
+from recovery_planner.domain.withheld import note_stuck, observes, withhold
 from training_topology.identity import NodeId
 
 START_FAILURES = frozenset({"start_failed", "expired", "illegal_transition", "table_gap"})
@@ -77,6 +78,7 @@ def ranks_faulted(draft: Draft, report: RanksFaulted) -> None:
     )
     if observes(draft.gang) and draft.gang.phase in _LIVE:
         withhold(draft, "stop", reason, node_id=report.node_id, cause=report.check)
+        note_stuck(draft, reason)
         return
     fault(
         draft,
@@ -121,6 +123,10 @@ def command_refused(draft: Draft, report: CommandRefused) -> None:
         # The next start that gives this node a place carries the whole table.
         draft.change_member(replace(member, table_version=0))
     sentence = f"{report.node_id} refused an order ({report.code}): {report.message}"
+    if draft.gang.phase is Phase.ENDED and report.code == "expired":
+        # It is there, and whatever reached it reached it too late.
+        tell_again(draft, report.node_id, asked_by=f"{report.instance_id} {draft.cause_id}")
+        return
     is_start = report.operation_id == draft.operation_id("start_workers")
     if draft.gang.phase is not Phase.STARTING or not is_start or report.code not in START_FAILURES:
         draft.ignore("command.refused", sentence)
