@@ -89,8 +89,12 @@ e2e: setup ## tests with real torch processes and real kills
 	@$(PYTEST) -q tests/e2e
 
 .PHONY: chaos
-chaos: setup ## over 200 recoveries from random faults at unlucky moments; SEED=, RECOVERIES= (each mode), MODE=new_process|in_place
+chaos: drills ## the drills, then over 200 recoveries from random faults; SEED=, RECOVERIES= (each mode), MODE=new_process|in_place
 	@CHAOS_SEED=$${SEED:-$$RANDOM} CHAOS_RECOVERIES=$${RECOVERIES:-105} $(PYTEST) -q -s -x tests/chaos $${MODE:+-k $$MODE}
+
+.PHONY: drills
+drills: setup ## parts of the system itself fail on machines made of network namespaces (root, 15 to 25 min); ONLY=word of a test's name
+	@tools/drills.sh $${ONLY:-}
 
 .PHONY: sim
 sim: setup ## all services on virtual time from seeds, with faults; SEEDS=1000 FIRST=0, SEED=n or STORY=file replays one with a trace
@@ -117,6 +121,14 @@ compose-check: setup ## docker-compose.yml and the Dockerfile: read by compose, 
 	@$(COMPOSE) --env-file .env.example config --quiet
 	@$(COMPOSE) --env-file .env.example --profile demo --profile observability config --quiet
 	@$(PYTEST) -q tests/unit/deploy
+
+.PHONY: audit
+audit: setup ## licences and known vulnerabilities of all locked packages; OSV=all.zip looks into a file, not the network
+	@$(BIN)/python tools/audit.py $${OSV:+--osv "$$OSV"} $(ARGS)
+
+.PHONY: manifests
+manifests: setup ## render the chart into deploy/kubernetes, lint it, and validate it for several Kubernetes versions
+	@tools/manifests.sh $(ARGS)
 
 .PHONY: sbom
 sbom: setup ## a bill of materials for each image (CycloneDX), in .sbom

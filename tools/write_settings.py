@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from fault_classifier.settings import FaultClassifierSettings
 from health_ingest.settings import HealthIngestSettings
 from node_agent.settings import AgentSettings, HostSettings
-from recovery_planner.settings import PlannerSettings
+from recovery_planner.settings import OperatorSettings, PlannerSettings
 from service_kit.settings import BusSettings
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
@@ -30,6 +30,7 @@ CLASSES: tuple[tuple[str, type[BusSettings]], ...] = (
     ("health-ingest", HealthIngestSettings),
     ("fault-classifier", FaultClassifierSettings),
     ("recovery-planner", PlannerSettings),
+    ("phalanx-operator", OperatorSettings),
 )
 
 

@@ -113,5 +113,14 @@ def test_what_is_no_order_is_refused(line: bytes) -> None:
         read_order(line)
 
 
+def test_each_process_has_the_identity_of_its_node_and_role(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(machine.IDENTITIES, "/ids")
+    assert machine.environment("host", NODE)["NATS_NKEY_SEED_FILE"] == "/ids/host-node-a.nk"
+    assert machine.environment("launcher", NODE)["NATS_NKEY_SEED_FILE"] == "/ids/launcher-node-a.nk"
+    monkeypatch.delenv(machine.IDENTITIES)
+    monkeypatch.delenv("NATS_NKEY_SEED_FILE", raising=False)
+    assert "NATS_NKEY_SEED_FILE" not in machine.environment("host", NODE)
+
+
 def test_only_phalanx_is_started() -> None:
     assert machine.PHALANX[-2:] == ("-m", "phalanx_cli.main")

@@ -37,6 +37,7 @@ STDLIB = "What lives inside a training process needs the standard library only"
 PORTS = "A use case sees ports, not what stands behind them"
 NATS = "Only service_kit.jetstream knows NATS"
 NVML = "Only the process that may hang for it asks NVML"
+KUBERNETES = "Only the operator's adapter knows the Kubernetes client"
 TORCH = "No library, service or agent imports torch; the demo's training script does"
 FAKES = "Fakes stay in the tests"
 LIGHT = "The agent lives beside the training: no terminal toolkit, no web framework"
@@ -88,6 +89,7 @@ VIOLATIONS = (
     planted(NATS, "node_agent.adapters.planted_nats", "nats"),
     planted(NATS, "service_kit.planted_nats", "nats"),
     planted(NVML, "node_agent.adapters.planted_nvml", "pynvml"),
+    planted(KUBERNETES, "recovery_planner.adapters.planted_kubernetes", "kubernetes"),
     planted(TORCH, "node_agent.adapters.planted_torch", "torch"),
     planted(TORCH, "phalanx_cli.planted_torch", "torch"),
     planted(FAKES, "health_ingest.main", "service_kit.testing"),

@@ -30,7 +30,7 @@ VAGUE_WORDS = {"utils", "util", "helpers", "helper", "misc"}
 ROOMS = {"domain", "application", "adapters", "settings.py", "main.py", "__init__.py", "py.typed"}
 DATA_FOLDERS = {"health_ingest": {"policies"}}
 """Rules as data (YAML), which adapters read and operators may replace."""
-SECOND_MAINS = {"node_agent": {"host_main.py"}}
+SECOND_MAINS = {"node_agent": {"host_main.py"}, "recovery_planner": {"operator_main.py"}}
 """A service with two roles has a main for each."""
 
 # People in examples are called alice, bob, user, or by one letter.

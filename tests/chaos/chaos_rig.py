@@ -85,10 +85,10 @@ class Rig:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as exits:
-            self._stack = await exits.enter_async_context(Stack(self.folder / "stack", CLUSTER))
-            connection = await connect(BusSettings(nats_url=self._stack.nats_url, cluster=CLUSTER), name="chaos")
-            exits.push_async_callback(connection.close)
-            bus = JetStreamBus(connection, cluster=CLUSTER)
+            self._nats_url = await self._enter_servers(exits)
+            self.connection = await connect(BusSettings(nats_url=self._nats_url, cluster=CLUSTER), name="chaos")
+            exits.push_async_callback(self.connection.close)
+            bus = JetStreamBus(self.connection, cluster=CLUSTER)
             self.watch = await exits.enter_async_context(Watch(bus, self.bus.take))
             self.watch.follow(self.story)
             exits.callback(self._end_agents)
@@ -108,21 +108,32 @@ class Rig:
 
     # --------------------------------------------------------------------------------------------- processes
 
+    async def _enter_servers(self, exits: AsyncExitStack) -> str:
+        """Start the servers and services; where clients find the bus."""
+        stack = await exits.enter_async_context(Stack(self.folder / "stack", CLUSTER))
+        return stack.nats_url
+
+    def _around(self, name: str) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]:
+        """What comes before an agent's command line, what is added to its flags, and to its environment."""
+        return (), (), {"GLOO_SOCKET_IFNAME": "lo"}
+
     def _new_name(self) -> str:
         self._names += 1
         return f"n{self._names}"
 
     def _start(self, name: str) -> None:
         folder = self.folder / "nodes" / name
+        before, flags, around = self._around(name)
         argv = (
+            *before,
             *(sys.executable, "-P", "-m", "phalanx_cli.main", "run", "--nnodes", str(WORLD // NPROC), "--spares", "1"),
             *("--nproc-per-node", str(NPROC), "--job-id", JOB, "--node-id", name, "--max-restarts", "100000"),
-            *("--cluster", CLUSTER, "--nats-url", self._stack.nats_url, "--redirects", "3"),
+            *("--cluster", CLUSTER, "--nats-url", self._nats_url, "--redirects", "3", *flags),
             *("--data-dir", str(folder), "--log-dir", str(folder / "ranks"), str(TRAINING), str(self.folder)),
             str(STEP_S),
         )
         marks = {"CHAOS_FOLDER": str(self.folder), "CHAOS_NODE": name, "CHAOS_BLOCK": "1" if self.block else "0"}
-        env = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", **marks}
+        env = {**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", **marks, **around}
         log_path = self.folder / "nodes" / f"{name}.log"
         self.agents[name] = GuardedProcess(ProcessSpec(name=name, argv=argv, log_path=log_path, env=env))
 

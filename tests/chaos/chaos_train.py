@@ -97,6 +97,7 @@ def save(state, step, rank, world):
     partial.rename(folder / str(rank))
     strike("saved")
     worker_link.connect().checkpoint_saved(step, folder, writers=world)
+    note("told", step=step)
 
 
 def train(rank, world, version, checkpoint):

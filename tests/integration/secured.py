@@ -53,6 +53,7 @@ def settings_of(server: SecuredServer, name: str) -> BusSettings:
         cluster=CLUSTER,
         nats_tls_ca=server.folder.path / "ca.crt",
         nats_nkey_seed_file=server.folder.identity_path(name),
+        command_keys=server.folder.path / "command-keys",
         stream_bytes_max=64 << 20,
         connect_limit_s=10,
     )

@@ -5,7 +5,8 @@ What is expected is told here from the registry's words and a few sentences, not
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,15 @@ import secured
 from secured import CLUSTER, SecuredServer, sign_in
 
 from fault_contracts.asks import ASKS
+from fault_contracts.envelope import Envelope, seal
+from fault_contracts.inventory import InventoryReported
 from fault_contracts.permissions import Holder, Role
 from fault_contracts.registry import MESSAGES, STREAMS, Bucket, MessageSpec
 from fault_contracts.subjects import Kind
+from phalanx_cli.security.check import check_identity
 from service_kit.bus_access import DURABLES, WRITES
 from service_kit.errors import BusUnavailable, NoPermission, PermanentError
+from service_kit.jetstream.bus import JetStreamBus
 from service_kit.jetstream.connection import Connection, connect
 from service_kit.jetstream.streams import ensure_streams
 
@@ -71,7 +76,7 @@ class Tried:
 
 
 @pytest_asyncio.fixture(loop_scope="module", params=HOLDERS, ids=lambda holder: holder.name)
-async def tried(server: SecuredServer, request: pytest.FixtureRequest) -> object:
+async def tried(server: SecuredServer, request: pytest.FixtureRequest) -> AsyncIterator[tuple[Tried, Holder]]:
     connection = await sign_in(server, request.param)
     yield Tried(connection), request.param
     await connection.close()
@@ -210,6 +215,12 @@ async def test_the_api_of_jetstream_is_no_way_around(tried: tuple[Tried, Holder]
     assert await doing.publishes(inboxes) == set()
 
 
+def an_inventory(node_id: str) -> Envelope[InventoryReported]:
+    now = datetime(2026, 12, 1, tzinfo=UTC)
+    report = InventoryReported(node_id=node_id, instance_id="life", devices=(), reported_at=now)
+    return seal(report, source="/test", cause_id=node_id, time=now)
+
+
 def _of_keys(holder: Holder, subject: str) -> bool:
     """Who lists the keys of a bucket ends the short-lived consumer of that."""
     return ".CONSUMER.DELETE.KV_" in subject and holder.role not in (Role.HOST, Role.LAUNCHER)
@@ -235,6 +246,11 @@ async def test_a_denied_request_and_a_denied_subscription_say_so_at_once(server:
     with pytest.raises(NoPermission, match="listening to"):
         await host.subscribed(heard)
     await host.close()
+    astray = secured.settings_of(server, HOST.name).model_copy(update={"inbox_prefix": "_INBOX.somebody"})
+    host = await connect(astray, name="host")
+    with pytest.raises(NoPermission, match=r"(?i)hearing acknowledgements.*_inbox\.somebody"):
+        await JetStreamBus(host, cluster=CLUSTER, publish_limit_s=1).publish(an_inventory("n1"))
+    await host.close()
 
 
 async def test_without_a_key_with_a_foreign_one_or_without_tls_nobody_comes_in(
@@ -249,3 +265,22 @@ async def test_without_a_key_with_a_foreign_one_or_without_tls_nobody_comes_in(
     other_ca = known.model_copy(update={"nats_tls_ca": tmp_path / "certs" / "ca.crt", "connect_limit_s": 1.0})
     with pytest.raises((BusUnavailable, PermanentError)):
         await connect(other_ca, name="a server that we do not know")
+
+
+async def test_check_finds_all_well_and_notices_a_server_that_holds_nobody_to_anything(
+    server: SecuredServer, tmp_path: Path
+) -> None:
+    ring, settings = server.folder.ring(), secured.settings_of(server, "cli")
+    found = [await check_identity(server.folder, ring, entry, settings) for entry in ring.entries.values()]
+    assert [each for each in found if not each.ok] == []
+    assert len(found) == len(HOLDERS)
+    lax = secured.make_folder(tmp_path)
+    keys = ", ".join(f"{{nkey: {entry.keys[0].public}}}" for entry in lax.ring().entries.values())
+    (lax.path / "authorization.conf").write_text(f"authorization {{ users = [{keys}] }}\n")
+    open_server = SecuredServer(data_dir=tmp_path / "nats", folder=lax)
+    open_server.start()
+    try:
+        one = await check_identity(lax, lax.ring(), lax.ring().entry("cli"), secured.settings_of(open_server, "cli"))
+    finally:
+        open_server.stop()
+    assert (one.ok, "holds it to nothing" in one.text) == (False, True)

@@ -7,7 +7,6 @@ test_kube_contract.py says what it must share with a real server, and runs on on
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -17,7 +16,7 @@ import kube_ownership
 from kube_admission import check_new, check_update, completed
 from kube_call import Call, Rule, Trouble
 from kube_departures import Departures, is_over
-from kube_merge import merge_patch, strategic_merge
+from kube_merge import copied, merge_patch, strategic_merge
 from kube_refusals import STALE, ConnectionCut, Refused, conflict, exists, forbidden, no_such_kind, not_found
 from kube_registry import BUILT_INS, ChangeLog, Known, Logged, known_of_definition
 from kube_selectors import matches
@@ -78,7 +77,7 @@ class Cluster(Departures):
         with self._lock:
             known = self.known(call)
             found = self.log.since(version, known, namespace=call.namespace, labels=call.labels, fields=call.fields)
-            return [(at, change, copy.deepcopy(obj)) for at, change, obj in found]
+            return [(at, change, copied(obj)) for at, change, obj in found]
 
     @property
     def version(self) -> int:
@@ -166,7 +165,7 @@ class Cluster(Departures):
             case "list" | "watch":
                 return self._list(known, call)
             case "get":
-                return copy.deepcopy(self._one(known, call))
+                return copied(self._one(known, call))
             case "create":
                 return self._create(known, call)
             case "delete":
@@ -184,7 +183,7 @@ class Cluster(Departures):
 
     def _list(self, known: Known, call: Call) -> Obj:
         items = [
-            copy.deepcopy(obj)
+            copied(obj)
             for _, obj in sorted(self._objects[known.group, known.plural].items())
             if matches(obj, kind=known.kind, namespace=call.namespace, labels=call.labels, fields=call.fields)
         ]
@@ -229,7 +228,7 @@ class Cluster(Departures):
         if known.kind == "CustomResourceDefinition":
             for custom in known_of_definition(obj):
                 self.register(custom)
-        return copy.deepcopy(obj)
+        return copied(obj)
 
     def _room_in(self, known: Known, call: Call, name: str) -> None:
         if not known.namespaced:
@@ -268,14 +267,14 @@ class Cluster(Departures):
                 live, new, manager=call.manager, subresource=call.subresource, keys=known.keys, time=self._stamp()
             )
         if _content(new) == _content(live):
-            return copy.deepcopy(live)
+            return copied(live)
         if {**_content(new), "metadata": 0, "status": 0} != {**_content(live), "metadata": 0, "status": 0}:
             new["metadata"]["generation"] = live["metadata"].get("generation", 1) + 1
         if new["metadata"].get("deletionTimestamp") and not new["metadata"].get("finalizers") and _may_go(new):
             self._remove(known, live, new)
         else:
             self._store(known, new, live)
-        return copy.deepcopy(new)
+        return copied(new)
 
     def _changed(self, known: Known, call: Call, live: Obj) -> Obj:
         body = {**call.body, "metadata": dict(call.body.get("metadata", {}))}
@@ -298,7 +297,7 @@ class Cluster(Departures):
                 raise Refused(409, "Conflict", message, causes=said)
             return new
         if call.verb == "update":
-            whole = copy.deepcopy(live)
+            whole = copied(live)
             if call.subresource == "status":
                 whole["status"] = body["status"]
                 return whole
@@ -319,7 +318,7 @@ class Cluster(Departures):
 
     def _remove(self, known: Known, before: Obj, last: Obj) -> None:
         self._version += 1
-        last = copy.deepcopy(last)
+        last = copied(last)
         last["metadata"]["resourceVersion"] = str(self._version)
         del self._objects[known.group, known.plural][
             before["metadata"].get("namespace", ""), before["metadata"]["name"]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from kube_call import Call
-from kube_merge import strategic_merge
+from kube_merge import copied, strategic_merge
 from kube_refusals import budget, conflict
 from kube_registry import Known
 from kube_selectors import labels_match
@@ -54,8 +53,8 @@ class Departures:
         lingers = known.kind == "Pod" and bool(grace_s) and not is_over(live) and bool(live["spec"].get("nodeName"))
         if not lingers and not live["metadata"].get("finalizers") and known.kind != "Namespace":
             self._remove(known, live, live)
-            return copy.deepcopy(live)
-        new = copy.deepcopy(live)
+            return copied(live)
+        new = copied(live)
         first = "deletionTimestamp" not in new["metadata"]
         new["metadata"].setdefault("deletionTimestamp", self._stamp())
         if known.kind == "Pod" and first:
@@ -64,7 +63,7 @@ class Departures:
             new["status"] = {"phase": "Terminating"}
         if new != live:
             self._store(known, new, live)
-        return copy.deepcopy(new)
+        return copied(new)
 
     def _evict(self, known: Known, call: Call) -> Obj:
         pod = self._one(known, call)
@@ -74,7 +73,7 @@ class Departures:
                 selector = ",".join(f"{k}={v}" for k, v in labels.items())
                 if namespace == call.namespace and labels_match(selector, pod) and not self._spare(limit, selector):
                     raise budget(call.name, name)
-        new = copy.deepcopy(pod)
+        new = copied(pod)
         condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
                      "message": "Eviction API: evicting", "lastTransitionTime": self._stamp()}  # fmt: skip
         new["status"] = strategic_merge(new.get("status", {}), {"conditions": [condition]}, known.keys)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import AsyncIterator
 from typing import Any
 
 from kube_call import Call
 from kube_cluster import Cluster
+from kube_merge import copied
 from kube_refusals import ConnectionCut, Refused
 
 from recovery_planner.adapters.kube_errors import kube_error
@@ -147,7 +147,7 @@ class MemoryKube:
         try:
             if self.down:
                 raise KubeUnavailable("the API server is down")
-            answer = copy.deepcopy(self._cluster.serve(self._of(verb, kind, **more)))
+            answer = copied(self._cluster.serve(self._of(verb, kind, **more)))
         except (Refused, ConnectionCut) as error:
             raise _as_seen(error) from None
         if number == self.kill_at:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,11 +23,20 @@ BUILT_IN: ListKeys = {
 """As the real server has them. A node's `taints` are not among them: that list is atomic, for every sort of patch."""
 
 
+def copied(value: Any) -> Any:
+    """A deep copy of JSON; much faster than copy.deepcopy, which looks for cycles and classes."""
+    if isinstance(value, Mapping):
+        return {name: copied(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [copied(inner) for inner in value]
+    return value
+
+
 def merge_patch(old: Any, patch: Any) -> Any:
     """RFC 7386."""
     if not isinstance(patch, Mapping):
-        return copy.deepcopy(patch)
-    new = copy.deepcopy(dict(old)) if isinstance(old, Mapping) else {}
+        return copied(patch)
+    new = copied(dict(old)) if isinstance(old, Mapping) else {}
     for name, value in patch.items():
         if value is None:
             new.pop(name, None)
@@ -40,8 +48,8 @@ def merge_patch(old: Any, patch: Any) -> Any:
 def strategic_merge(old: Any, patch: Any, keys: ListKeys) -> Any:
     """As merge_patch, and lists with keys are merged item by item."""
     if not isinstance(patch, Mapping):
-        return copy.deepcopy(patch)
-    new = copy.deepcopy(dict(old)) if isinstance(old, Mapping) else {}
+        return copied(patch)
+    new = copied(dict(old)) if isinstance(old, Mapping) else {}
     for name, value in patch.items():
         if name.startswith("$"):
             continue
@@ -55,7 +63,7 @@ def strategic_merge(old: Any, patch: Any, keys: ListKeys) -> Any:
 
 
 def _strategic_list(old: list[Any], patch: list[Any], by: tuple[str, ...], keys: ListKeys) -> list[Any]:
-    new = copy.deepcopy(old)
+    new = copied(old)
     for item in patch:
         place = next((i for i, had in enumerate(new) if key_of(had, by) == key_of(item, by)), None)
         if item.get("$patch") == "delete":

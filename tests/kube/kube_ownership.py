@@ -7,12 +7,11 @@ their only owner does not apply them any more.
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kube_merge import ListKeys, key_of
+from kube_merge import ListKeys, copied, key_of
 
 Path = tuple[str, ...]
 _NOT_OWNED = {("apiVersion",), ("kind",)}
@@ -111,7 +110,7 @@ def apply(
                 conflicts.append((_spelled(path), other[0]))
     if conflicts:
         return dict(live), conflicts
-    new = _overlay(copy.deepcopy(dict(live)), body, keys)
+    new = _overlay(copied(dict(live)), body, keys)
     for path in owned.get(mine, set()) - set(wanted):
         if not any(path in paths for other, paths in owned.items() if other != mine):
             _remove(new, path, keys)
@@ -147,11 +146,11 @@ def _overlay(old: Any, body: Any, keys: ListKeys, name: str = "") -> Any:
         for item in body:
             place = next((i for i, had in enumerate(new_list) if key_of(had, by) == key_of(item, by)), None)
             if place is None:
-                new_list.append(copy.deepcopy(dict(item)))
+                new_list.append(copied(dict(item)))
             else:
                 new_list[place] = _overlay(new_list[place], item, keys)
         return new_list
-    return copy.deepcopy(body)
+    return copied(body)
 
 
 def _remove(node: Any, path: Path, keys: ListKeys) -> None:

@@ -3,11 +3,11 @@ evaluated here; the same tests on a real server see them."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jsonschema
+from kube_merge import copied
 
 _NAMED = "x-kubernetes-preserve-unknown-fields"
 
@@ -23,14 +23,14 @@ def with_defaults(value: Any, schema: Mapping[str, Any]) -> Any:
             elif isinstance(schema.get("additionalProperties"), Mapping):
                 new[name] = with_defaults(inner, schema["additionalProperties"])
             elif schema.get(_NAMED) or schema.get("additionalProperties") is True:
-                new[name] = copy.deepcopy(inner)
+                new[name] = copied(inner)
         for name, inner in properties.items():
             if name not in new and "default" in inner:
-                new[name] = with_defaults(copy.deepcopy(inner["default"]), inner)
+                new[name] = with_defaults(copied(inner["default"]), inner)
         return new
     if isinstance(value, list) and schema.get("type") == "array":
         return [with_defaults(item, schema.get("items", {})) for item in value]
-    return copy.deepcopy(value)
+    return copied(value)
 
 
 def complaints(value: Any, schema: Mapping[str, Any]) -> list[tuple[str, str]]:

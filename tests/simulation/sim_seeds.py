@@ -31,12 +31,16 @@ _POLICIES = (
     '{"restarts_max":2,"window_s":30}',
 )
 """What a job may want, a little of everything that the planner acts on."""
-_LADDER = '"ladder":{"retry_s":5,"suspect_s":60,"reset_gpu_s":20,"reboot_node_s":40,"validate_s":30}'
+_LADDER = '"ladder":{"rounds_min":2,"retry_s":5,"suspect_s":60,"reset_gpu_s":20,"reboot_node_s":40,"validate_s":30}'
+_REBOOTS = (
+    '"ladder":{"rungs":["reboot_node"],"rounds_min":2,"retry_s":5,"suspect_s":60,"reboot_node_s":40,'
+    '"validate_s":30,"evict_s":8}'
+)
 _POOL = '"pool":{"kind":"simulated","delay_s":5,"wait_s":90,"requests_max":3,"failures_every":3,"returns_every":2}'
 _CLUSTERS = (
     f'{{{_LADDER},"breaker":{{"share_max":0.5}},{_POOL}}}',
     f'{{{_LADDER},"breaker":{{"share_max":0.9,"nodes_max":1,"window_s":60,"open_s":15}},{_POOL}}}',
-    '{"ladder":{"rungs":["reboot_node"],"retry_s":5,"suspect_s":60,"reboot_node_s":40,"validate_s":30,"evict_s":8}}',
+    f"{{{_REBOOTS}}}",
     '{"dry_run":true,"ladder":{"suspect_s":60}}',
     '{"jobs":{"restarts_max":2}}',
 )

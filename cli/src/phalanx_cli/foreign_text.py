@@ -6,17 +6,14 @@ import os
 import sys
 from collections.abc import Iterable
 
-
-def printable(line: str) -> str:
-    """A foreign text must not move the cursor or make a second line."""
-    return "".join(c if c.isprintable() else "?" for c in line)
+from service_kit.foreign_text import printable as printable
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Write to stdout, also into a pipe whose reader leaves."""
+    """Write to stdout, also into a pipe whose reader leaves. Every line is made printable, whoever wrote it."""
     try:
         for line in lines:
-            sys.stdout.write(line + "\n")
+            sys.stdout.write(printable(line) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
         # `| head` has seen enough; what is left in the buffer must not fail at exit.

@@ -19,7 +19,7 @@ OURS = "phalanx/"
 ROOT_ALLOWED = {"host"}
 """The kernel log wants CAP_SYSLOG, which a container's other users cannot have."""
 CAPABILITIES_ALLOWED = {"host": ["SYSLOG"]}
-ONE_SHOTS = {"volumes", "demo"}
+ONE_SHOTS = {"identities", "cli", "demo"}
 PORT = re.compile(r"127\.0\.0\.1:\$\{[A-Z_]+:-\d+\}:\d+")
 
 
@@ -108,6 +108,33 @@ def test_what_is_not_pulled_is_built(name: str) -> None:
         return
     assert service["pull_policy"] == "never"
     assert [other for other in services().values() if other["image"] == service["image"] and "build" in other]
+
+
+def test_only_the_security_officer_sees_the_ca_and_nobody_two_identities() -> None:
+    for name, service in services().items():
+        volumes = [str(volume) for volume in service.get("volumes", [])]
+        assert any(volume.startswith("security:") for volume in volumes) == (name == "identities")
+        given = [volume for volume in volumes if volume.startswith("for-")]
+        if name != "identities" and given:
+            assert len(given) == 1
+            assert given[0].endswith(":/var/lib/phalanx/identity:ro")
+
+
+def test_the_bus_is_spoken_to_with_tls_and_an_identity() -> None:
+    on_bus = [service for service in services().values() if "NATS_URL" in service.get("environment", {})]
+    assert len(on_bus) > 3
+    for service in on_bus:
+        environment = service["environment"]
+        assert environment["NATS_URL"].startswith("tls://")
+        assert environment["NATS_TLS_CA"]
+        assert environment.get("NATS_NKEY_SEED_FILE") or environment.get("PHALANX_DEMO_IDENTITIES")
+
+
+def test_folders_of_volumes_are_in_the_image_so_that_their_owner_is_ours() -> None:
+    dockerfile = (ROOT / "deploy" / "docker" / "Dockerfile").read_text(encoding="utf-8")
+    for volume in services()["identities"]["volumes"]:
+        folder = volume.split(":")[1].rpartition("/")[2]
+        assert re.search(rf"[ /]{folder}[ \n]", dockerfile), folder
 
 
 def test_every_service_of_the_repository_runs() -> None:

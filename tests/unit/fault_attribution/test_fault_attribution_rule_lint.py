@@ -117,7 +117,7 @@ BOMB = "signatures: &a [" + "[" * 40 + "]" * 40 + "]\nx: *a\n"
     [
         ("signatures: [", "is not YAML"),
         (BOMB, "aliases are not used"),
-        ("signatures: " + "[" * 50_000, "is not YAML"),
+        ("signatures: " + "[" * 50_000, "nest"),
         ("signatures:\n  - {id: a.b, fnd: x}\n", "tests is missing"),
         (SIGNATURE.replace("find: site_fan", "find: site_fan\n    colour: red"), "unknown field colour"),
         ("# " + "x" * (2 << 20), "is larger than"),

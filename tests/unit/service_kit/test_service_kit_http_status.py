@@ -7,10 +7,12 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from service_kit import http_status
+from service_kit import http_status, metrics
 from service_kit.http_status import HttpStatus
+from service_kit.web.token import usable_token
 
 pytestmark = pytest.mark.asyncio
+assert metrics, "imported so that there are metrics of ours"
 
 
 @pytest_asyncio.fixture
@@ -98,3 +100,56 @@ async def test_too_many_callers_are_turned_away(status: HttpStatus, monkeypatch:
 
 async def test_head_has_no_body(status: HttpStatus) -> None:
     assert await ask(status, b"HEAD /livez HTTP/1.1\r\n\r\n") == (200, b"")
+
+
+TOKEN = "0123456789abcdef-token"
+
+
+class Peer:
+    def __init__(self, address: object) -> None:
+        self.address = address
+
+    def get_extra_info(self, name: str) -> object:
+        assert name == "peername"
+        return self.address
+
+
+async def test_loopback_is_known_in_both_families() -> None:
+    here = [("127.0.0.1", 1), ("127.9.9.9", 1), ("::1", 1, 0, 0), ("::ffff:127.0.0.1", 1, 0, 0)]
+    elsewhere = [("10.0.0.1", 1), ("::ffff:10.0.0.1", 1, 0, 0), ("fe80::1%eth0", 1, 0, 2), ("", 1), None, ()]
+    assert [http_status._is_loopback(Peer(each)) for each in here] == [True] * 4  # type: ignore[arg-type]
+    assert [http_status._is_loopback(Peer(each)) for each in elsewhere] == [False] * 6  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("token", "is_open", "header", "code"),
+    [
+        (None, False, "", 401),
+        (None, False, f"Authorization: Bearer {TOKEN}", 401),
+        (None, True, "", 200),
+        (TOKEN, False, "", 401),
+        (TOKEN, True, "", 401),
+        (TOKEN, False, f"Authorization: Bearer {TOKEN}x", 401),
+        (TOKEN, False, f"Authorization: Basic {TOKEN}", 401),
+        (TOKEN, False, f"authorization:bearer {TOKEN}", 200),
+    ],
+)
+async def test_another_machine_needs_the_token(
+    monkeypatch: pytest.MonkeyPatch, token: str | None, is_open: bool, header: str, code: int
+) -> None:
+    monkeypatch.setattr(http_status, "_is_loopback", lambda _writer: False)
+    secret = None if token is None else usable_token(token, "test")
+    serving = HttpStatus(service="a-service", token=secret, metrics_open=is_open)
+    serving.add_check("bus", lambda: "nats://secret-host does not answer")
+    await serving.start("127.0.0.1", 0)
+    try:
+        ask_with = f"HTTP/1.1\r\nHost: x\r\n{header}\r\n\r\n" if header else "HTTP/1.1\r\nHost: x\r\n\r\n"
+        metrics, body = await ask(serving, f"GET /metrics {ask_with}".encode())
+        assert metrics == code
+        assert (b"process_max_fds" in body) == (code == 200)
+        ready, detail = await ask(serving, f"GET /readyz {ask_with}".encode())
+        assert ready == 503, "a kubelet has no token"
+        assert (b"secret-host" in detail) == (code == 200)
+        assert await ask(serving, f"GET /livez {ask_with}".encode()) == (200, b"ok\n")
+    finally:
+        await serving.stop()

@@ -22,7 +22,7 @@ from phalanx_cli.commands.node_action import node_action
 from phalanx_cli.commands.node_care import drain, quarantine, release
 from phalanx_cli.commands.policy import policy
 from phalanx_cli.commands.rules import rules
-from phalanx_cli.commands.security import security
+from phalanx_cli.commands.security_kubernetes import security
 from phalanx_cli.commands.simulate import EPILOG as SIMULATE_EPILOG
 from phalanx_cli.commands.simulate import simulate
 from phalanx_cli.stack import developer

@@ -7,8 +7,10 @@ import socket
 import sys
 from collections.abc import Callable
 
+from phalanx_cli.foreign_text import printable
 from phalanx_cli.stack import developer
 from phalanx_cli.stack.errors import StackError
+from service_kit.secret_texts import without_secrets
 
 EXIT_UNAVAILABLE = 69
 EXIT_BAD_SETTINGS = 78
@@ -42,8 +44,8 @@ def hush_log(command: str) -> None:
 
 
 def fail(command: str, text: str, code: int) -> int:
-    """Say what went wrong; returns the exit code."""
-    sys.stderr.write(f"phalanx {command}: {text}\n")
+    """Say what went wrong; returns the exit code. The text may quote a server or a message."""
+    sys.stderr.write(f"phalanx {command}: {printable(without_secrets(text))}\n")
     return code
 
 

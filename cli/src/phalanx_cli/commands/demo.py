@@ -62,7 +62,8 @@ def demo(
     when the planner itself is killed; one that restarts in place; one on nodes whose GPUs a fake driver library makes
     up (it needs a C compiler; without one this job is left out, and said so); one with a recovery policy: a poisoned
     checkpoint, and a node that is lost with none in reserve; one with a bug. The final weights are
-    compared with those of a run without faults.
+    compared with those of a run without faults. Last, and without a job: a node whose GPU fails three times is
+    replaced, by a planner with a ladder for all nodes.
 
     Exit code 0 only if everything held; 1 if not; 2 for options that make no sense; 69 if the servers do not start.
     """
@@ -97,25 +98,26 @@ def _possible(options: Options) -> Options:
 
     if options.machines is not None:
         return _possible_elsewhere(options)
-    if not options.faults_of(Act.HARDWARE):
+    with_gpus = (*options.faults_of(Act.HARDWARE), *options.faults_of(Act.NODES))
+    if not with_gpus:
         return options
     try:
         find_compiler()
     except NoCompiler as error:
         if options.faults != _DEFAULTS.faults:
             raise BadOptions(str(error)) from error
-        sys.stderr.write(f"phalanx demo: the job with GPUs is left out: {error}\n")
-        return replace(options, faults=tuple(f for f in options.faults if f not in options.faults_of(Act.HARDWARE)))
+        sys.stderr.write(f"phalanx demo: left out, {', '.join(with_gpus)}: {error}\n")
+        return replace(options, faults=tuple(fault for fault in options.faults if fault not in with_gpus))
     return options
 
 
 def _possible_elsewhere(options: Options) -> Options:
-    """Without what needs the demo's own services: a planner to kill, and patience of a demo with a hot GPU.
+    """Without what needs the demo's own services: a planner to kill, or with a ladder, and little patience.
 
     Raises:
         BadOptions: one of them was asked for.
     """
-    here = (Fault.KILL_PLANNER, *options.faults_of(Act.HARDWARE))
+    here = (Fault.KILL_PLANNER, *options.faults_of(Act.HARDWARE), *options.faults_of(Act.NODES))
     left_out = [fault for fault in options.faults if fault in here]
     if not left_out:
         return options

@@ -14,7 +14,7 @@ import typer
 
 from phalanx_cli.commands.bus_choice import chosen_bus
 from phalanx_cli.commands.bus_question import answer, fail, hush_log
-from phalanx_cli.foreign_text import print_lines
+from phalanx_cli.foreign_text import print_lines, printable
 from phalanx_cli.stack import developer
 
 if TYPE_CHECKING:
@@ -130,6 +130,6 @@ def _as_table(letters: list[dict[str, Any]]) -> Iterable[str]:
         for letter in letters
     ]
     # A foreign text must not move the cursor or make a second line.
-    shown = [["".join(c if c.isprintable() else "?" for c in cell) for cell in row] for row in rows]
+    shown = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in shown) for column in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from fault_contracts.checkpoints import CheckpointRef, data_path_of, path_of
+from phalanx_cli.foreign_text import printable
 from recovery_planner.domain.accounting import account_until
 from recovery_planner.domain.budget import budget_at
 from recovery_planner.domain.checkpoint import choose
@@ -161,7 +162,7 @@ def _rank_lines(view: dict[str, Any]) -> Iterator[str]:
 
 def table(head: Sequence[object], rows: Sequence[Sequence[object]]) -> Iterator[str]:
     """Columns of equal width. A foreign text cannot move the cursor or make a second line."""
-    shown = [["".join(c if c.isprintable() else "?" for c in str(cell)) for cell in row] for row in (head, *rows)]
+    shown = [[printable(str(cell)) for cell in row] for row in (head, *rows)]
     widths = [max(len(row[column]) for row in shown) for column in range(len(head))]
     for row in shown:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

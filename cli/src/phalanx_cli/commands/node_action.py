@@ -83,7 +83,7 @@ def _order(order: dict[str, Any], wait_s: float, as_json: bool, cluster: str, da
     found = asyncio.run(_ordered(settings, order, wait_s))
     if isinstance(found, str):
         return fail("node-action", found, EXIT_NO_ANSWER)
-    print_lines([found.model_dump_json()] if as_json else _lines(found))
+    print_lines([json.dumps(found.model_dump(mode="json"))] if as_json else _lines(found))
     return {"done": 0, "dry_run": 0, "failed": EXIT_FAILED, "refused": EXIT_REFUSED}[found.outcome.value]
 
 

@@ -22,7 +22,8 @@ from service_kit.yaml_fields import PolicyRefused
 
 # What plays imports the domains of planner and ingest: not for every command that lists this one.
 if TYPE_CHECKING:
-    from phalanx_cli.simulate.contestants import Contestant
+    from fault_contracts.cluster_policy import ClusterPolicy
+    from fault_contracts.policy import RecoveryPolicy
     from phalanx_cli.simulate.engine import Cluster
     from phalanx_cli.simulate.study import Study
 
@@ -52,6 +53,9 @@ class Form(StrEnum):
 def simulate(
     compare: Annotated[bool, typer.Option("--compare", help="All policies side by side; else ours alone.")] = False,
     policy: Annotated[Path | None, typer.Option(help="Recovery policy of ours, as `phalanx run --policy`.")] = None,
+    cluster_policy: Annotated[
+        Path | None, typer.Option(help="Cluster policy of ours, as the planner's; else its defaults, with a ladder.")
+    ] = None,
     rates: Annotated[str, typer.Option(help=f"Published rate: {', '.join(PER_1000_NODE_DAYS)}.")] = "llama3",
     trace: Annotated[
         Path | None, typer.Option(help="Recorded faults to replay: fault_trace.json of InfiniteHBD.")
@@ -70,7 +74,7 @@ def simulate(
     ] = 0.73,
     shortest: Annotated[bool, typer.Option("--shortest", help="Of a trace: light are the shortest repairs.")] = False,
     gate_power: Annotated[float, typer.Option(help="Share of defects that one round finds.", min=0, max=1)] = 0.7,
-    gate_rounds: Annotated[int, typer.Option(help="Rounds before a return, ours.", min=0, max=10)] = 3,
+    gate_rounds: Annotated[int | None, typer.Option(help="Rounds before a return, ours.", min=0, max=10)] = None,
     verdicts: Annotated[
         float, typer.Option(help="Share of faults without device evidence named.", min=0, max=1)
     ] = 0.95,
@@ -86,15 +90,14 @@ def simulate(
     """Play a trace of faults through recovery policies: training time kept, restarts, node-days, by cause."""
     from phalanx_cli.simulate.contestants import contestants
     from phalanx_cli.simulate.study import Study, described, play, with_silent
-    from service_kit.recovery_policy_file import read_recovery_policy
 
     try:
         costs, recording = _costs(gpus, trace, measured), read_recording(trace) if trace else None
-        recovery = read_recovery_policy(policy) if policy else None
+        recovery, care = _policies(policy, cluster_policy, gate_rounds)
         cluster, costs = _sized(costs, recording, gpus, days, spares)
         costs = replace(costs, gate_power=gate_power, checkpoint_s=checkpoint, checkpoint_block_s=checkpoint_block)
-        all_of_them = with_silent(contestants(costs, recovery=recovery, verdicts=verdicts), silent)
-        chosen, shares = _chosen(all_of_them, gate_rounds, compare=compare), LightShares().scaled(light)
+        all_of_them = with_silent(contestants(costs, recovery=recovery, care=care, verdicts=verdicts), silent)
+        chosen, shares = all_of_them if compare else all_of_them[-1:], LightShares().scaled(light)
         study = Study(
             cluster=cluster, costs=costs, contestants=chosen, seeds=seeds, first_seed=seed, shares=shares,
             per_1000_node_days=_rate(rates), recording=recording, shortest_first=shortest,
@@ -107,6 +110,19 @@ def simulate(
     if chart_file is not None:
         chart_file.write_text(chart(result), encoding="utf-8")
     _print(result, extra, form)
+
+
+def _policies(
+    job: Path | None, cluster: Path | None, gate_rounds: int | None
+) -> tuple[RecoveryPolicy | None, ClusterPolicy]:
+    from phalanx_cli.simulate.contestants import default_care
+    from phalanx_cli.simulate.study import with_rounds
+    from service_kit.cluster_policy_file import read_cluster_policy
+    from service_kit.recovery_policy_file import read_recovery_policy
+
+    care = read_cluster_policy(cluster) if cluster else default_care()
+    care = care if gate_rounds is None else with_rounds(care, gate_rounds)
+    return read_recovery_policy(job) if job else None, care
 
 
 def _costs(gpus: int | None, trace: Path | None, measured: Path | None) -> Costs:
@@ -133,12 +149,6 @@ def _rate(name: str) -> float:
     if name not in PER_1000_NODE_DAYS:
         raise ValueError(f"no rate is called {name}; there are {', '.join(PER_1000_NODE_DAYS)}")
     return PER_1000_NODE_DAYS[name]
-
-
-def _chosen(found: tuple[Contestant, ...], gate_rounds: int, *, compare: bool) -> tuple[Contestant, ...]:
-    *others, ours = found
-    ours = replace(ours, gate_rounds=gate_rounds)
-    return (*others, ours) if compare else (ours,)
 
 
 def _extra(study: Study, *, show_gates: bool, returns: int, seed: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from phalanx_cli.demo.scenario import RANKS_PER_NODE
@@ -28,8 +28,10 @@ STOP_LIMIT_S = 5.0
 class Hosts:
     """The host roles of one job; all are ended with the block, however it is left."""
 
-    def __init__(self, folder: Path, *, cluster: str, nats_url: str, cache: Path) -> None:
-        """Build the library.
+    def __init__(
+        self, folder: Path, *, cluster: str, nats_url: str, cache: Path, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Build the library. `settings` are further ones of the host roles, as environment variables.
 
         Raises:
             NoCompiler, BuildFailed: it cannot be built here.
@@ -38,6 +40,7 @@ class Hosts:
         self._cluster = cluster
         self._nats_url = nats_url
         self._library = build(cache)
+        self._settings = dict(settings or {})
         self._processes: dict[str, GuardedProcess] = {}
 
     def __enter__(self) -> Hosts:
@@ -51,7 +54,7 @@ class Hosts:
 
     def start(self, node_ids: Sequence[str]) -> None:
         """One machine a node, each with as many GPUs as ranks and with devices of its own."""
-        for number, node_id in enumerate(node_ids, 1):
+        for number, node_id in enumerate(node_ids, len(self._processes) + 1):
             place = self._folder / node_id
             place.mkdir(parents=True, exist_ok=True)
             self.kmsg(node_id).touch()
@@ -69,7 +72,11 @@ class Hosts:
                     name=f"host {node_id}",
                     argv=argv,
                     log_path=self._folder / f"{node_id}.log",
-                    env={**environment(self._library, self.state(node_id).path, os.environ), "PYTHONUNBUFFERED": "1"},
+                    env={
+                        **environment(self._library, self.state(node_id).path, os.environ),
+                        **self._settings,
+                        "PYTHONUNBUFFERED": "1",
+                    },
                 )
             )
 

@@ -77,6 +77,8 @@ def inject(fault: Fault, story: JobStory, faults_dir: Path, hosts: Hosts | None 
             return _break_gpu(fault, story, faults_dir, hosts)
         case Fault.BUG:
             raise InjectionFailed("the bug is in its job's arguments from the start")
+        case Fault.THIRD_STRIKE:
+            raise InjectionFailed("three strikes belong to no job")
     return Injection(fault=fault, sentence=what, node_id=node_id, rank=rank)
 
 

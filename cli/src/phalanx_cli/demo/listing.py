@@ -11,6 +11,7 @@ JOBS = {
     Act.HARDWARE: "a job on nodes with GPUs that a fake driver library makes up",
     Act.POLICY: "a job with a recovery policy",
     Act.BUG: "a job that no restart helps",
+    Act.NODES: "no job: nodes with such GPUs, and a planner with a ladder for all nodes",
 }
 
 

@@ -20,6 +20,8 @@ from phalanx_cli.stack.guard import GuardedProcess, ProcessSpec
 PHALANX = (sys.executable, "-P", "-m", "phalanx_cli.main")
 ORDER_BYTES_MAX = 64 * 1024
 ORDER_LIMIT_S = 10.0
+IDENTITIES = "PHALANX_DEMO_IDENTITIES"
+"""Folder with the identities of the machine's nodes, where the bus asks for some."""
 HOST_STOP_S = 5.0
 HOST_RESTART_S = 2.0
 """A host role that ended is started again after so long; a crash loop costs little."""
@@ -28,6 +30,12 @@ HOST_RESTART_S = 2.0
 def socket_of(folder: Path, node_id: str) -> Path:
     """Where the machine of a node listens."""
     return folder / f"{node_id}.sock"
+
+
+def environment(role: str, node_id: str) -> dict[str, str]:
+    """Ours, and the identity of a node in a role; each process has its own and no other."""
+    folder = os.environ.get(IDENTITIES, "")
+    return {**os.environ, "NATS_NKEY_SEED_FILE": f"{folder}/{role}-{node_id}.nk"} if folder else dict(os.environ)
 
 
 class BadOrder(ValueError):
@@ -62,7 +70,9 @@ async def serve_order(node_id: str, reader: asyncio.StreamReader, writer: asynci
         async with asyncio.timeout(ORDER_LIMIT_S):
             arguments, log = read_order(await reader.readline())
         process = GuardedProcess(
-            ProcessSpec(name=node_id, argv=(*PHALANX, "run", *arguments), log_path=log, env=dict(os.environ))
+            ProcessSpec(
+                name=node_id, argv=(*PHALANX, "run", *arguments), log_path=log, env=environment("launcher", node_id)
+            )
         )
         ended = asyncio.create_task(process.wait())
         words = asyncio.create_task(_obey(process, reader))
@@ -93,7 +103,7 @@ async def keep_host(node_id: str, log: Path) -> None:
                 name=f"host {node_id}",
                 argv=(*PHALANX, "host", "--node-id", node_id),
                 log_path=log,
-                env=dict(os.environ),
+                env=environment("host", node_id),
             )
         )
         try:

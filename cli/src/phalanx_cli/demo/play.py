@@ -14,7 +14,7 @@ from datetime import datetime
 from fault_contracts.agent import WorkersStopped
 from fault_contracts.payload import Payload
 from phalanx_cli.demo.acts import bug_job, recovering_job
-from phalanx_cli.demo.judgement import SUCCEEDED
+from phalanx_cli.demo.judgement import SUCCEEDED, FaultResult
 from phalanx_cli.demo.options import Options
 from phalanx_cli.demo.place import RunFolder
 from phalanx_cli.demo.report import Report
@@ -22,8 +22,9 @@ from phalanx_cli.demo.scenario import WORLD_SIZE, Act
 from phalanx_cli.demo.screen import Screen
 from phalanx_cli.demo.stage import CLUSTER, Stage
 from phalanx_cli.demo.story import JobStory
+from phalanx_cli.demo.third_strike import third_strike
 from phalanx_cli.demo.watch import Watch
-from phalanx_cli.demo.weights import compare, last_step
+from phalanx_cli.demo.weights import WeightsVerdict, compare, last_step
 from phalanx_cli.journal.sentences import sentence
 from phalanx_cli.stack.guard import GuardedProcess, ProcessSpec
 from phalanx_cli.stack.services import SERVICES, ServiceSpec
@@ -57,13 +58,34 @@ async def play(options: Options, folder: RunFolder, screen: Screen) -> Report:
     Raises:
         StackError, ServiceError: the servers or the bus are not to be had.
     """
+    results: list[FaultResult] = []
+    problems: list[str] = []
+    weights: tuple[WeightsVerdict, ...] = ()
+    if any(options.faults_of(act) for act in (*RECOVERING, Act.BUG)):
+        weights = await _jobs(options, folder, screen, results, problems)
+    if options.faults_of(Act.NODES):
+        strikes = await third_strike(folder, screen)
+        results += strikes.results
+        problems += strikes.problems
+    return Report(
+        faults=tuple(results),
+        weights=weights,
+        problems=tuple(problems),
+        took_s=screen.elapsed_s,
+        logs=folder.logs,
+    )
+
+
+async def _jobs(
+    options: Options, folder: RunFolder, screen: Screen, results: list[FaultResult], problems: list[str]
+) -> tuple[WeightsVerdict, ...]:
+    """All jobs on one stack, beside the run to compare them with."""
     there = options.machines is not None
     screen.heading(
         f"{'Using the servers and services that run' if there else 'Starting nats-server, Valkey and three services'}; "
         f"{WORLD_SIZE} ranks train without faults meanwhile"
     )
     acts = tuple(act for act in RECOVERING if options.faults_of(act))
-    problems: list[str] = []
     async with AsyncExitStack() as exits:
         stack, _ = await asyncio.gather(
             _servers(options, folder, exits), _unfailed(options, acts, folder, screen, problems)
@@ -87,9 +109,10 @@ async def play(options: Options, folder: RunFolder, screen: Screen) -> Report:
             await recovering_job(stage, act)
         if options.faults_of(Act.BUG):
             await bug_job(stage)
+        results += stage.results
         problems += stage.problems
         problems += [f"dead letter from {letter.consumer}: {letter.message}" for letter in watch.dead_letters]
-    weights = tuple(
+    return tuple(
         compare(
             folder.work(UNFAILED),
             folder.work(act),
@@ -98,13 +121,6 @@ async def play(options: Options, folder: RunFolder, screen: Screen) -> Report:
             step=last_step(folder.work(act)),
         )
         for act in acts
-    )
-    return Report(
-        faults=tuple(stage.results),
-        weights=weights,
-        problems=tuple(problems),
-        took_s=screen.elapsed_s,
-        logs=folder.logs,
     )
 
 

@@ -24,6 +24,8 @@ class Act(StrEnum):
     """A job with a recovery policy: what is done when a restart alone does not help."""
     BUG = "bug"
     """What no restart helps."""
+    NODES = "nodes"
+    """No job at all: what is done about a node that fails again and again."""
 
 
 class Fault(StrEnum):
@@ -44,3 +46,4 @@ class Fault(StrEnum):
     POISONED = "poisoned-checkpoint"
     NO_SPARE = "no-spare"
     BUG = "bug"
+    THIRD_STRIKE = "third-strike"

@@ -24,6 +24,7 @@ from fault_contracts.recovery import (
     RecoveryPlanned,
     TrainingResumed,
 )
+from fault_contracts.remediation import NodeTended
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,6 +72,10 @@ class JobStory:
         """Nodes whose host role has told what is in them."""
         self.struck: dict[str, str] = {}
         """Node by the uuid of a GPU that the ledger holds something against."""
+        self.quarantined: set[str] = set()
+        """Devices by uuid that the ledger lists: no work is given to them until a person releases them."""
+        self.tended: list[NodeTended] = []
+        """What was done about nodes, in order."""
         self.standings: dict[str, NodeStanding] = {}
         self._confirmed: dict[int, set[int]] = {}
 
@@ -162,6 +167,10 @@ class JobStory:
             case HardwareChanged():
                 if event.change in (HardwareChange.STRUCK, HardwareChange.QUARANTINED):
                     self.struck[event.device_id] = event.node_id
+                if event.change is HardwareChange.QUARANTINED:
+                    self.quarantined.add(event.device_id)
+            case NodeTended():
+                self.tended.append(event)
             case NodeStandingChanged():
                 self.standings[event.node_id] = event.standing
             case _:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fault_contracts.faults import Attribution
+from fault_contracts.remediation import Rung
 from phalanx_cli.demo.scenario import LOSS_RULE, WORLD_SIZE, Act, Fault
 
 
@@ -24,6 +25,7 @@ class Truth:
         stepped_back: the last of them has to start from a checkpoint before the one that was loaded.
         resized: the first of them has to leave a smaller gang, and the last one the whole gang again.
         sick_gpu: a GPU has to be blamed by its uuid; where it is not, no hardware may be blamed.
+        node_action: what has to be ordered of the node in the end. It stands for the verdict where no job runs.
     """
 
     done: str
@@ -37,6 +39,7 @@ class Truth:
     incidents: int = 1
     stepped_back: bool = False
     resized: bool = False
+    node_action: str = ""
 
 
 TRUTHS: dict[Fault, Truth] = {
@@ -142,10 +145,22 @@ TRUTHS: dict[Fault, Truth] = {
         attribution=Attribution.USER,
         causes=("repeated_exception",),
     ),
+    Fault.THIRD_STRIKE: Truth(
+        done="a GPU has a double-bit ECC error (Xid 48) three times: two resets, then another node",
+        act=Act.NODES,
+        attribution=Attribution.HARDWARE,
+        # The third error also puts the GPU on the ledger's list; the planner may hear of either first.
+        causes=("gpu_memory", "device_held"),
+        evidence="enough to replace it",
+        sick_gpu=True,
+        node_action=Rung.REPLACE_NODE,
+    ),
 }
 
 
 def truth_words(fault: Fault) -> str:
     """What the verdict has to be."""
     truth = TRUTHS[fault]
+    if truth.node_action:
+        return f"{' or '.join(truth.causes)}, {truth.node_action}"
     return f"{truth.attribution}, {' or '.join(truth.causes)}"

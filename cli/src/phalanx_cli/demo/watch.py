@@ -36,6 +36,7 @@ from fault_contracts.recovery import (
     TrainingResumed,
 )
 from fault_contracts.registry import Stream, spec_of
+from fault_contracts.remediation import NodeTended
 from phalanx_cli.demo.story import JobStory
 from service_kit.ports import Bus, Delivery, Subscription
 
@@ -61,6 +62,7 @@ WATCHED: tuple[type[Payload], ...] = (
     ConditionRaised,
     HardwareChanged,
     NodeStandingChanged,
+    NodeTended,
     DeadLettered,
 )
 

@@ -138,7 +138,7 @@ def _source(file: str) -> Source:
 
 
 def _stem(file: str) -> str:
-    return re.sub(r"\.(?:out|err|log|txt|json|jsonl|yaml|yml|stdout|stderr|\d+)+$", "", file, flags=re.IGNORECASE)
+    return re.sub(r"\.(?:out|err|log|txt|json|jsonl|yaml|yml|stdout|stderr|\d{1,20})+$", "", file, flags=re.IGNORECASE)
 
 
 def _host_in(stem: str) -> str:

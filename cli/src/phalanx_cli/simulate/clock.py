@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from phalanx_cli.simulate.costs import Costs
 from phalanx_cli.simulate.outcome import Outcome
 
 NEVER_S = float("inf")
+
+
+class Look(StrEnum):
+    """A time at which the gang's size is looked at."""
+
+    SHRINK = "shrink"
+    """It has waited for a node as long as its policy says."""
+    GROW = "grow"
+    """It may be larger than it is: a node is free, its snooze is over, or the checkpoint is there that it waits for."""
 
 
 class Clock:

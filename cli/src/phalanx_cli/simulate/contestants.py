@@ -6,8 +6,8 @@ What a policy decides about restarts is a RecoveryPolicy, answered by the planne
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
+from fault_contracts.cluster_policy import ClusterPolicy, LadderPolicy
 from fault_contracts.policy import RecoveryPolicy
 from phalanx_cli.simulate.costs import SILENT_S, Costs
 from phalanx_cli.simulate.faults import Symptom
@@ -16,15 +16,6 @@ NCCL_S = 600.0
 SDC_RECALL = 0.70
 """Share of silently corrupting devices that a vendor's diagnosis finds (ByteRobust, section 9)."""
 _NOBODY = {Symptom.CRASH: 0.0, Symptom.DEVICE: 0.0, Symptom.HANG: 0.0, Symptom.SILENT: 0.0, Symptom.LOST: 1.0}
-
-
-class Remedy(StrEnum):
-    """What becomes of a node that is taken out."""
-
-    REPAIR = "repair"
-    """Sent to repair for anything, and used again when it is back."""
-    LADDER = "ladder"
-    """Reset, reboot, replace: the lightest first, the next when that did not help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +28,8 @@ class Contestant:
         in_place_s: all processes anew on the same nodes; level_job_s: the whole job anew.
         swap_s: with another node in the place of one that is taken out.
         blind_max: restarts on a broken node until a person looks; manual_s: what that takes.
-        gate_rounds: clean rounds of validation that a node needs before it is used again.
-        probation: a node that fails soon after its return goes a rung up, and is taken last as a spare.
+        care: what is done about broken nodes, by the planner's own code; None: each is sent to repair.
+        gate_rounds: without `care`: clean rounds of validation that a node needs before it is used again.
         ledger: strikes of a device are counted by health-ingest's ledger; a listed one is never used again.
         sources: where the numbers come from.
     """
@@ -50,11 +41,10 @@ class Contestant:
     in_place_s: float
     level_job_s: float
     swap_s: float
-    remedy: Remedy = Remedy.REPAIR
+    care: ClusterPolicy | None = None
     blind_max: int = 3
     manual_s: float = 1_800.0
     gate_rounds: int = 0
-    probation: bool = False
     ledger: bool = False
     sources: tuple[str, ...] = ()
 
@@ -71,11 +61,20 @@ def default_recovery() -> RecoveryPolicy:
     )
 
 
+def default_care() -> ClusterPolicy:
+    """Ours unless a file says otherwise: every default of a cluster that has a ladder."""
+    return ClusterPolicy(ladder=LadderPolicy())
+
+
 def contestants(
-    costs: Costs, *, recovery: RecoveryPolicy | None = None, verdicts: float = 0.95
+    costs: Costs,
+    *,
+    recovery: RecoveryPolicy | None = None,
+    care: ClusterPolicy | None = None,
+    verdicts: float = 0.95,
 ) -> tuple[Contestant, ...]:
     """All of them, ours last. `verdicts`: share of faults without device evidence in which ours names the node."""
-    ours = _ours(costs, recovery or default_recovery(), verdicts)
+    ours = _ours(costs, recovery or default_recovery(), care or default_care(), verdicts)
     return (
         _restart_all(costs, NCCL_S, "restart-all-600"),
         _restart_all(costs, 1_800.0, "restart-all-1800"),
@@ -84,9 +83,7 @@ def contestants(
         replace(
             ours,
             name="replace-always",
-            remedy=Remedy.REPAIR,
-            gate_rounds=0,
-            probation=False,
+            care=None,
             ledger=False,
             sources=("phalanx's detection, verdicts and restarts; every node that is named goes to repair, no gate",),
         ),
@@ -166,7 +163,7 @@ def _hyperpod(costs: Costs) -> Contestant:
     )
 
 
-def _ours(costs: Costs, recovery: RecoveryPolicy, verdicts: float) -> Contestant:
+def _ours(costs: Costs, recovery: RecoveryPolicy, care: ClusterPolicy, verdicts: float) -> Contestant:
     own_s = costs.measured.phalanx_over_floor_s
     return Contestant(
         name="phalanx",
@@ -182,9 +179,7 @@ def _ours(costs: Costs, recovery: RecoveryPolicy, verdicts: float) -> Contestant
         in_place_s=costs.processes_s + own_s,
         level_job_s=costs.processes_s + own_s,
         swap_s=costs.standby_s + own_s,
-        remedy=Remedy.LADDER,
-        gate_rounds=3,
-        probation=True,
+        care=care,
         ledger=True,
         sources=(
             f"bench-recovery over its floor {own_s:.3f} s ({costs.measured.source}), on top of ByteRobust's floors",

@@ -5,33 +5,24 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
-from fault_contracts.faults import Attribution
+from fault_contracts.faults import Action, Attribution
 from fault_contracts.recovery_level import RecoveryLevel
 from phalanx_cli.elastic_play import Sizes
-from phalanx_cli.simulate.clock import NEVER_S, Clock
+from phalanx_cli.simulate.clock import NEVER_S, Clock, Look
 from phalanx_cli.simulate.contestants import Contestant
 from phalanx_cli.simulate.costs import Costs
 from phalanx_cli.simulate.decisions import Decisions, costs_node, verdict_of
 from phalanx_cli.simulate.faults import DAY_S, WATCHED_S, Fault, Need
 from phalanx_cli.simulate.fleet import Fleet, Machine, Place
 from phalanx_cli.simulate.listing import Listing
-from phalanx_cli.simulate.node_life import Absence, absence, first_rung
+from phalanx_cli.simulate.node_life import Absence, repaired
 from phalanx_cli.simulate.outcome import Outcome
+from phalanx_cli.simulate.tending import Step, Tending, Turn, asked
 
 VERDICT_DRAWS = 8
 ATTEMPTS_MAX = 64
 """Restarts for one fault; a person comes long before."""
-
-
-class Look(StrEnum):
-    """A time at which the gang's size is looked at."""
-
-    SHRINK = "shrink"
-    """It has waited for a node as long as its policy says."""
-    GROW = "grow"
-    """It may be larger than it is: a node is free, its snooze is over, or the checkpoint is there that it waits for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +55,15 @@ class _Run:
         """The checkpoint at which it stops to grow."""
         self._now_s = 0.0
         self._listing = Listing()
+        known = cluster.nodes + cluster.spares
+        self._tending = None if policy.care is None else Tending(policy.care, costs, known)
         self._out = Outcome(policy=policy.name, span_s=self._end_s)
         self._clock = Clock(costs, self._out)
         self._empty_seats = 0
         self._ready_s = 0.0
         """All but the empty seats are ready from here on."""
         self._count = 0
-        self._events: list[tuple[float, int, int, int, Fault | Absence | Look]] = []
+        self._events: list[tuple[float, int, int, int, Fault | Absence | Turn | Look]] = []
         for fault in faults:
             self._push(fault.at_s, fault.machine, -1, fault)
 
@@ -82,20 +75,27 @@ class _Run:
                 self._look(now_s, what)
             elif isinstance(what, Absence):
                 self._returned(now_s, machine, what)
+            elif isinstance(what, Turn):
+                if self._tending is not None:
+                    self._tended(now_s, machine, self._tending.turn(machine.name, what.event, now_s))
             elif machine.place is not Place.AWAY and device in (-1, machine.device):
                 self._failed(now_s, machine, what)
         self._clock.close(self._end_s, ends=True)
+        for machine in self._fleet.machines:
+            if machine.place is Place.AWAY:
+                self._count_absence(machine, self._end_s)
         self._out.listed = self._listing.listed
+        self._out.breaker_refused = 0 if self._tending is None else self._tending.refused
         return self._out
 
-    def _push(self, at_s: float, machine: int, device: int, what: Fault | Absence | Look) -> None:
+    def _push(self, at_s: float, machine: int, device: int, what: Fault | Absence | Turn | Look) -> None:
         self._count += 1
         heapq.heappush(self._events, (at_s, self._count, machine, device, what))
 
     # ------------------------------------------------------------------------------------------------ nodes
 
     def _failed(self, now_s: float, machine: Machine, fault: Fault) -> None:
-        if machine.watched and fault.kind.attribution is not Attribution.USER and machine.on_probation(now_s):
+        if machine.watched and fault.kind.attribution is not Attribution.USER and machine.is_watched(now_s):
             machine.watched = False
             self._out.refaults += 1
         if machine.place is Place.SEATED:
@@ -104,27 +104,39 @@ class _Run:
             self._take_out(now_s, machine, fault)
 
     def _take_out(self, now_s: float, machine: Machine, fault: Fault) -> None:
-        policy = self._policy
-        before = machine.rung if machine.on_probation(now_s) else None
         listed = False
-        if policy.ledger and fault.kind.of_node:
-            replaces = first_rung(policy, fault, before, listed=False) is Need.REPLACE_NODE
+        if self._policy.ledger and fault.kind.of_node:
+            replaces = asked(fault, listed=False) is Action.REPLACE_NODE
             listed = self._listing.struck(machine.device_id, machine.name, fault.name, now_s, replaces=replaces)
-        gone = absence(policy, self._costs, fault, first_rung(policy, fault, before, listed=listed))
         self._fleet.leave(machine)
-        days = (min(now_s + gone.away_s, self._end_s) - now_s) / DAY_S
-        self._out.node_days_lost += days
-        self._out.cause(fault.name).node_days += days
+        machine.left_s, machine.left_for = now_s, fault.name
         self._out.out_max = max(self._out.out_max, self._fleet.away)
+        if self._tending is not None:
+            step = self._tending.blamed(machine.name, machine.device_id, fault, now_s, listed=listed)
+            self._tended(now_s, machine, step)
+            return
+        gone = repaired(self._policy.gate_rounds, self._costs, fault)
         self._push(now_s + gone.away_s, machine.index, machine.device, gone)
+
+    def _tended(self, now_s: float, machine: Machine, step: Step) -> None:
+        for turn in step.turns:
+            self._push(turn.at_s, machine.index, -1, turn)
+        if step.back is not None:
+            self._push(now_s, machine.index, machine.device, step.back)
+
+    def _count_absence(self, machine: Machine, until_s: float) -> None:
+        days = (until_s - machine.left_s) / DAY_S
+        self._out.node_days_lost += days
+        self._out.cause(machine.left_for).node_days += days
 
     def _returned(self, now_s: float, machine: Machine, gone: Absence) -> None:
         self._fleet.back(machine)
+        self._count_absence(machine, now_s)
         if gone.replaced and self._policy.ledger:
             self._listing.taken_out(machine.device_id, now_s)
             machine.device += 1
         self._out.listed_readmitted += self._listing.is_listed(machine.device_id)
-        machine.returned_s, machine.rung = now_s, gone.rung
+        machine.returned_s, machine.doubt_until_s = now_s, now_s + gone.doubt_s
         machine.watched = now_s + WATCHED_S <= self._end_s
         self._out.returns += 1
         self._out.watched += machine.watched
@@ -138,7 +150,7 @@ class _Run:
                 self._resume(now_s, self._policy.swap_s)
         elif self._size < self._full:
             self._push(now_s, 0, -1, Look.GROW)
-            self._push(now_s + WATCHED_S + 1, 0, -1, Look.GROW)  # a node on probation is no reason to stop a gang
+            self._push(machine.doubt_until_s, 0, -1, Look.GROW)  # a node on probation is no reason to stop a gang
 
     def _resume(self, now_s: float, restart_s: float) -> None:
         """The wait for a node is over."""
@@ -151,7 +163,7 @@ class _Run:
 
     def _seat(self, now_s: float) -> bool:
         self._out.swaps += 1
-        return self._fleet.take_spare(now_s, weighs=self._policy.probation) is not None
+        return self._fleet.take_spare(now_s) is not None
 
     # -------------------------------------------------------------------------------------------------- job
 
@@ -227,7 +239,7 @@ class _Run:
         self._resume(now_s, self._policy.level_job_s if self._wait_s() else 0.0)
 
     def _grown(self) -> int:
-        return self._sizes.grown(self._size, self._fleet.free(self._now_s, weighs=self._policy.probation))
+        return self._sizes.grown(self._size, self._fleet.free(self._now_s))
 
     def _grow(self) -> None:
         """At a restart that happens anyway."""

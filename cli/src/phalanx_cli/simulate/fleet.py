@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from phalanx_cli.simulate.faults import WATCHED_S, Need
+from phalanx_cli.simulate.faults import WATCHED_S
 from phalanx_cli.simulate.listing import EPOCH
 from recovery_planner.domain.member import Member
 from recovery_planner.domain.node_fitness import clean_first
@@ -26,7 +26,8 @@ class Machine:
     Attributes:
         arrival: in which order it became free.
         device: which device is built in; another number after a replacement.
-        returned_s: when it last came back; rung: what had been done then.
+        returned_s: when it last came back; doubt_until_s: it is taken last until then.
+        left_s, left_for: when it was last taken out, and for which cause.
         watched: a fault within 7 days of the return still counts as one.
     """
 
@@ -35,7 +36,9 @@ class Machine:
     arrival: int
     device: int = 0
     returned_s: float | None = None
-    rung: Need | None = None
+    doubt_until_s: float = 0.0
+    left_s: float = 0.0
+    left_for: str = ""
     watched: bool = False
 
     @property
@@ -48,8 +51,8 @@ class Machine:
         """Of what is built in now."""
         return f"device-{self.index}-{self.device}"
 
-    def on_probation(self, now_s: float) -> bool:
-        """It came back not long ago."""
+    def is_watched(self, now_s: float) -> bool:
+        """It came back not long ago: a fault now is counted as a repeat, whatever the policy."""
         return self.returned_s is not None and now_s - self.returned_s <= WATCHED_S
 
 
@@ -83,11 +86,9 @@ class Fleet:
         self._idle.add(machine.index)
         self.away -= 1
 
-    def free(self, now_s: float, *, weighs: bool) -> int:
-        """Spares; with `weighs` only those without a doubt."""
-        if not weighs:
-            return len(self._idle)
-        return sum(not self.machines[index].on_probation(now_s) for index in self._idle)
+    def free(self, now_s: float) -> int:
+        """Spares without a doubt."""
+        return sum(self.machines[index].doubt_until_s <= now_s for index in self._idle)
 
     def unseat(self, count: int) -> None:
         """A gang that shrinks by whole replicas leaves so many well machines over."""
@@ -96,19 +97,16 @@ class Fleet:
             machine.place = Place.IDLE
             self._idle.add(machine.index)
 
-    def take_spare(self, now_s: float, *, weighs: bool) -> Machine | None:
+    def take_spare(self, now_s: float) -> Machine | None:
         """Give a seat to the spare that the planner's own order puts first; None: there is none.
 
-        With `weighs` a machine on probation is a doubt, and taken last; else the first that came is taken.
+        A machine on probation is a doubt, and taken last.
         """
         if not self._idle:
             return None
         idle = [self.machines[index] for index in self._idle]
-        if weighs:
-            members = [_member(each, "on probation" if each.on_probation(now_s) else "") for each in idle]
-            chosen = self.machines[int(clean_first(members)[0].instance_id)]
-        else:
-            chosen = min(idle, key=lambda each: each.arrival)
+        members = [_member(each, "on probation" if each.doubt_until_s > now_s else "") for each in idle]
+        chosen = self.machines[int(clean_first(members)[0].instance_id)]
         self._idle.discard(chosen.index)
         chosen.place = Place.SEATED
         return chosen

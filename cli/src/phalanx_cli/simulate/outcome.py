@@ -53,6 +53,8 @@ class Outcome:
     refaults: int = 0
     """Of these, followed by a fault of the node."""
     gate_found: int = 0
+    breaker_refused: int = 0
+    """How often the planner's circuit breaker opened, or stayed full."""
     listed: int = 0
     listed_readmitted: int = 0
 
@@ -103,6 +105,7 @@ FIGURES: dict[str, Callable[[Outcome], float]] = {
     "returns": lambda run: run.returns,
     "refault_share": lambda run: run.refault_share,
     "gate_found": lambda run: run.gate_found,
+    "breaker_refused": lambda run: run.breaker_refused,
     "listed": lambda run: run.listed,
     "listed_readmitted": lambda run: run.listed_readmitted,
 }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from fault_contracts.cluster_policy import ClusterPolicy, LadderPolicy
 from phalanx_cli.simulate.contestants import Contestant
 from phalanx_cli.simulate.costs import Costs
 from phalanx_cli.simulate.engine import Cluster, simulate
@@ -64,10 +65,14 @@ def play(study: Study) -> dict[str, list[Outcome]]:
 
 def with_gate(study: Study, power: float) -> Study:
     """The same with another gate: the power is that of all its rounds together."""
-    changed = tuple(
-        replace(each, gate_rounds=1) if each.gate_rounds and each.ledger else each for each in study.contestants
-    )
+    changed = tuple(replace(each, care=with_rounds(each.care, 1)) if each.care else each for each in study.contestants)
     return replace(study, costs=replace(study.costs, gate_power=power), contestants=changed)
+
+
+def with_rounds(care: ClusterPolicy, rounds: int) -> ClusterPolicy:
+    """The same with so many clean rounds of the gate."""
+    ladder = (care.ladder or LadderPolicy()).model_copy(update={"rounds_min": rounds})
+    return care.model_copy(update={"ladder": ladder})
 
 
 def with_silent(contestants: Sequence[Contestant], seconds: float) -> tuple[Contestant, ...]:
@@ -92,7 +97,7 @@ def described(study: Study, runs: dict[str, list[Outcome]]) -> dict[str, Any]:
                 "in_place_s": each.in_place_s,
                 "level_job_s": each.level_job_s,
                 "swap_s": each.swap_s,
-                "remedy": each.remedy,
+                "care": None if each.care is None else each.care.model_dump(mode="json"),
                 "gate_rounds": each.gate_rounds,
                 "manual_s": each.manual_s,
                 "blind_max": each.blind_max,

@@ -26,6 +26,7 @@ from phalanx_cli.stack.services import SERVICE_START_TIMEOUT_S, SERVICES, Servic
 from phalanx_cli.stack.state import StackOwner, StackPhase, StackState, read_state, remove_state
 from phalanx_cli.stack.status import Health, stack_status, status_table
 from phalanx_cli.stack.supervisor import ERROR_FILE, supervisor_argv
+from service_kit.foreign_text import printable_lines
 
 DEFAULT_DATA_DIR = Path(".phalanx")
 
@@ -202,4 +203,4 @@ def _one_command(data_dir: Path) -> Iterator[None]:
 
 def _print_error(console: Console, error: StackError) -> None:
     # Log lines and paths are printed as they are: a bracket in them is not markup, and they are not wrapped.
-    console.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"error: {printable_lines(str(error))}", style="red", markup=False, highlight=False, soft_wrap=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.table import Table
 
+from phalanx_cli.foreign_text import printable
 from phalanx_cli.stack.probes import http_problem, nats_problem, redis_problem, without_password
 from phalanx_cli.stack.state import HealthCheck, MemberRecord, StackState
 
@@ -81,7 +82,7 @@ def _member_status(member: MemberRecord) -> MemberStatus:
         pid=None if member.identity is None else member.identity.pid,
         address=_address(member),
         health=Health.OK if problem is None else Health.BAD,
-        reason=problem or "",
+        reason=printable(problem or ""),
         age_s=None if member.identity is None else member.identity.age_s(),
         log_path=member.log_path,
     )

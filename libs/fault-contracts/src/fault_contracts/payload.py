@@ -21,9 +21,13 @@ At = AwareDatetime
 
 
 class Payload(BaseModel):
-    """What an envelope carries. Frozen; unknown fields are ignored, so an additive change keeps its version."""
+    """What an envelope carries. Frozen; unknown fields are ignored, so an additive change keeps its version.
 
-    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+    NaN and infinity are no measurements: JSON does not have them (they would be written as null, which nobody can read
+    again), and every comparison with NaN is silently false.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True, allow_inf_nan=False)
 
 
 class Health(StrEnum):

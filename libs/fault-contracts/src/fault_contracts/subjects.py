@@ -39,9 +39,12 @@ def encode_token(name: str) -> str:
     """A name as one subject token. Injective: lower case, digits, `-` and `_` stay, every other byte is `=hh`.
 
     Raises:
-        SubjectError: empty, or longer than 256 bytes.
+        SubjectError: empty, longer than 256 bytes, or no text (half of a surrogate pair, from a command line).
     """
-    raw = name.encode()
+    try:
+        raw = name.encode()
+    except UnicodeEncodeError as error:
+        raise SubjectError(f"{name[:40]!r} is not UTF-8 text") from error
     if not raw or len(raw) > TOKEN_BYTES_MAX:
         raise SubjectError(f"{name[:40]!r} has {len(raw)} bytes; a subject token takes 1 to {TOKEN_BYTES_MAX}")
     return "".join(chr(b) if _PLAIN.match(bytes([b])) else f"={b:02x}" for b in raw)

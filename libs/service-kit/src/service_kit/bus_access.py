@@ -26,6 +26,8 @@ DURABLES: dict[Role, tuple[str, ...]] = {
     Role.RECOVERY_PLANNER: ("recovery-planner", "recovery-planner-nodes"),
     Role.OPERATOR: ("operator",),
     Role.CONSOLE: ("console",),
+    # `phalanx demo` on a bus of others (docs/compose.md): it watches its job, one consumer a stream.
+    Role.CLI: tuple(f"demo-{str(spec.name).lower()}" for spec in STREAMS),
 }
 """Names of the durable consumers of each role: no other may read, change or acknowledge them."""
 

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from fault_contracts.registry import Bucket
 from service_kit.cancellation import cancel_all
 from service_kit.clock import SystemClock
+from service_kit.command_signature import CommandKeys
 from service_kit.errors import BusUnavailable, PermanentError
 from service_kit.http_status import HttpStatus
 from service_kit.jetstream.auditor import Auditor
@@ -34,6 +35,7 @@ from service_kit.logging import configure_logging, get_logger
 from service_kit.otel import tracing_from_environment
 from service_kit.ports import Bus, KeyValue, Subscription
 from service_kit.settings import BusSettings
+from service_kit.web.token import BadToken, token_in_file
 
 S = TypeVar("S", bound=BusSettings)
 
@@ -69,6 +71,7 @@ class Service(Generic[S]):
             source=f"/{name}/{os.getpid()}",
             publish_limit_s=settings.publish_limit_s,
             publisher=self._publisher,
+            command_keys=None if settings.command_keys is None else CommandKeys(settings.command_keys),
         )
         self._owned: list[Subscription] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -180,7 +183,13 @@ async def _live(name: str, settings: S, wire: Wire[S], keeps_streams: bool) -> i
     end_requested = asyncio.Event()
     _listen_to_signals(end_requested)
     calm_the_collector()
-    http = HttpStatus(service=name)
+    try:
+        file = settings.http_token_file
+        token = None if file is None else token_in_file(file, "PHALANX_HTTP_TOKEN_FILE")
+    except BadToken as error:
+        log.error("cannot_start", error=str(error), type=type(error).__name__)
+        return ExitCode.BAD_SETTINGS
+    http = HttpStatus(service=name, token=token, metrics_open=settings.http_metrics_open)
     started = asyncio.Event()
     http.add_check("started", lambda: None if started.is_set() else "starting")
     connection: Connection | None = None

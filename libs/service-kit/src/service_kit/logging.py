@@ -1,12 +1,19 @@
-"""Structured logs to stderr: an event name and ids as fields, JSON for machines, one readable line on a terminal."""
+"""Structured logs to stderr: an event name and ids as fields, JSON for machines, one readable line on a terminal.
+
+The last step takes secrets out of the written line, whoever put them in. On a terminal, foreign text is made printable
+(JSON escapes it anyway).
+"""
 
 from __future__ import annotations
 
 import importlib
 import logging
 import sys
+from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
+from service_kit.foreign_text import printable_lines
+from service_kit.secret_texts import without_secrets
 from service_kit.settings import LogFormat
 
 
@@ -58,8 +65,10 @@ def configure_logging(
     ]
     if as_json:
         chain.append(structlog.processors.format_exc_info)
+    else:
+        chain.append(_printable_values)
     structlog.configure(
-        processors=[*chain, renderer],
+        processors=[*chain, renderer, _redacted],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.PrintLoggerFactory(target),
         cache_logger_on_first_use=True,
@@ -77,6 +86,15 @@ def get_logger(name: str) -> Logger:
 def _console() -> structlog.dev.ConsoleRenderer:
     # The default traceback (rich, where it is installed) takes half a second on the loop and prints local variables.
     return structlog.dev.ConsoleRenderer(pad_event_to=24, exception_formatter=structlog.dev.plain_traceback)
+
+
+def _printable_values(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    return {name: printable_lines(value) if isinstance(value, str) else value for name, value in event.items()}
+
+
+def _redacted(_logger: Any, _method: str, line: Any) -> str:
+    # structlog types each step as one that takes the event; after the renderer it is a line.
+    return without_secrets(str(line))
 
 
 class _ToStructlog(logging.Handler):

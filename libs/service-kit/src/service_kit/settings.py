@@ -57,6 +57,9 @@ class BusSettings(BaseSettings):
     ] = None
     """[NATS_NKEY_SEED_FILE] Our identity: a file of `phalanx security` (docs/security.md), or a plain NATS seed. Read
     anew at each connection, so that a rotated key needs no restart. Its name gives the reply subjects as well."""
+    command_keys: Annotated[Path | None, Field(validation_alias=_env("PHALANX_COMMAND_KEYS", "command_keys"))] = None
+    """[PHALANX_COMMAND_KEYS] Whose commands an agent obeys: the file `command-keys` of `phalanx security`. Given: a
+    command without the signature of one of them is refused. Read anew when an unknown key turns up."""
     nats_tls_ca: Annotated[Path | None, Field(validation_alias=_env("NATS_TLS_CA", "nats_tls_ca"))] = None
     """[NATS_TLS_CA] CA bundle that signed the server's certificate; given: TLS is required."""
     nats_tls_cert: Annotated[Path | None, Field(validation_alias=_env("NATS_TLS_CERT", "nats_tls_cert"))] = None
@@ -101,6 +104,16 @@ class BusSettings(BaseSettings):
     """[PHALANX_HTTP_HOST] Address of /livez /readyz /metrics. Loopback: who wants them outside says so."""
     http_port: Annotated[int, Field(validation_alias=_env("PHALANX_HTTP_PORT", "http_port"), ge=0, le=65_535)] = 0
     """[PHALANX_HTTP_PORT] 0: the system chooses; the ready file tells."""
+    http_token_file: Annotated[
+        Path | None, Field(validation_alias=_env("PHALANX_HTTP_TOKEN_FILE", "http_token_file"))
+    ] = None
+    """[PHALANX_HTTP_TOKEN_FILE] File with what a scraper on another machine must bring (`Authorization: Bearer TOKEN`,
+    at least 16 characters). Without it other machines see /livez and a bare /readyz, unless the next setting says."""
+    http_metrics_open: Annotated[
+        bool, Field(validation_alias=_env("PHALANX_HTTP_METRICS_OPEN", "http_metrics_open"))
+    ] = False
+    """[PHALANX_HTTP_METRICS_OPEN] Without a token file: show /metrics and the checks of /readyz to whoever reaches the
+    port. The images say true: there the network decides who does (a compose network, a NetworkPolicy)."""
     ready_file: Annotated[Path | None, Field(validation_alias=_env("PHALANX_READY_FILE", "ready_file"))] = None
     """[PHALANX_READY_FILE] Written as JSON {pid, http_port, ready_at} once the service does its work."""
     log_level: Annotated[

@@ -63,6 +63,7 @@ from node_agent.domain.job_end import ExitCode
 from node_agent.domain.worker_env import base_env
 from node_agent.settings import AgentSettings
 from service_kit.clock import SystemClock
+from service_kit.command_signature import CommandKeys
 from service_kit.errors import BusUnavailable, PermanentError
 from service_kit.jetstream.bus import JetStreamBus
 from service_kit.jetstream.connection import connect
@@ -71,6 +72,7 @@ from service_kit.outbox import Outbox
 from service_kit.ports import Bus
 
 NAME = "node-agent"
+SEED_VARIABLE = "NATS_NKEY_SEED"
 STEM_MAX = 50
 """Characters of the script's name in a job id: with time and pid below the limit of a subject's token."""
 
@@ -203,7 +205,12 @@ async def _control(
     connection = await connect(settings, name=f"{NAME} {life.identity.node_id}")
     stack.push_async_callback(connection.close)
     status.describer.bus_connected = lambda: connection.is_connected
-    bus = JetStreamBus(connection, cluster=settings.cluster, publish_limit_s=settings.publish_limit_s)
+    bus = JetStreamBus(
+        connection,
+        cluster=settings.cluster,
+        publish_limit_s=settings.publish_limit_s,
+        command_keys=None if settings.command_keys is None else CommandKeys(settings.command_keys),
+    )
     journal = SqliteCommandJournal(place.folder.journal)
     stack.callback(journal.close)
     port = ReservedPort()
@@ -233,8 +240,8 @@ async def _control(
 
 def _life(options: LaunchOptions, settings: AgentSettings, place: LaunchPlace, clock: SystemClock) -> AgentLife:
     folder, announcer = place.folder, place.announcer
-    # A rank has no use for the secret of the agent's API.
-    environ = {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
+    # A rank has no use for the secrets of the agent.
+    environ = {name: value for name, value in os.environ.items() if name not in (TOKEN_VARIABLE, SEED_VARIABLE)}
     env, notice = base_env(environ, nproc_per_node=options.spec.nproc_per_node)
     for line in filter(None, (*options.notes, notice)):
         announcer.say(line)

@@ -31,14 +31,15 @@ async def wire(service: Service[PlannerSettings]) -> None:
     """Build the use cases and begin to lead, or to stand by."""
     settings = service.settings
     cluster_policy = _cluster_policy(settings.policy_file)
+    nodes = KvNodeStandings(service.key_value(Bucket.NODES))
     world = World(
         bus=service.bus,
         clock=service.clock,
         gangs=KvGangs(service.key_value(Bucket.GANGS)),
         checkpoints=KvCheckpoints(service.key_value(Bucket.CHECKPOINTS)),
-        nodes=KvNodeStandings(service.key_value(Bucket.NODES)),
+        nodes=nodes,
         lives=KvNodeLives(service.key_value(Bucket.REMEDIES)),
-        pool=pool_of(cluster_policy.pool, settings.policy_file, service.clock),
+        pool=pool_of(cluster_policy.pool, settings.policy_file, service.clock, nodes),
         figures=NodeGauges(),
         journal_figures=JournalCounters(),
         failpoints=Failpoints(settings.failpoint),

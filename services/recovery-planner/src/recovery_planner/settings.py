@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, SecretStr, model_validator
 
 from recovery_planner.application.watch_agents import Patience
+from recovery_planner.domain.kube_nodes import MirrorRules
+from recovery_planner.domain.kube_retire import Replacement, RetireRules
 from recovery_planner.domain.policy import Policy
 from service_kit.settings import BusSettings
 
@@ -60,6 +62,10 @@ class PlannerSettings(BusSettings):
     heartbeat_lost_s: Annotated[Seconds, Field(validation_alias=_env("heartbeat_lost_s"))] = 15.0
     """[PHALANX_HEARTBEAT_LOST_S] Seconds of silence after which an agent is lost even though nobody knows: longer than
     a client needs to find that its server is gone (two pings of 5 s) and to reconnect."""
+    silent_training_max_s: Annotated[Seconds, Field(validation_alias=_env("silent_training_max_s"))] = 600.0
+    """[PHALANX_SILENT_TRAINING_MAX_S] Seconds that an agent may be silent while its gang goes on doing steps. A step
+    needs all ranks: only the way to the bus is broken. After that its node counts as lost all the same: nothing that
+    happens there would be seen."""
     agent_absent_grace_s: Annotated[Seconds, Field(validation_alias=_env("agent_absent_grace_s"))] = 1.5
     """[PHALANX_AGENT_ABSENT_GRACE_S] Seconds that the server must keep saying that an agent is not connected. A client
     that lost its connection is back after a fraction of a second."""
@@ -89,5 +95,90 @@ class PlannerSettings(BusSettings):
             heartbeat_missing_s=self.heartbeat_missing_s,
             heartbeat_lost_s=self.heartbeat_lost_s,
             agent_absent_grace_s=self.agent_absent_grace_s,
+            silent_training_max_s=self.silent_training_max_s,
             reconnect_grace_s=self.reconnect_grace_s,
         )
+
+
+class OperatorSettings(BusSettings):
+    """phalanx-operator: where Kubernetes is, and what launchers in pods are told."""
+
+    kubeconfig: Annotated[
+        Path | None, Field(validation_alias=AliasChoices("PHALANX_OPERATOR_KUBECONFIG", "kubeconfig"))
+    ] = None
+    """[PHALANX_OPERATOR_KUBECONFIG] Kubeconfig file. Not set: the pod's service account, else $KUBECONFIG."""
+    lease_namespace: Annotated[
+        str, Field(validation_alias=AliasChoices("PHALANX_OPERATOR_NAMESPACE", "lease_namespace"))
+    ] = "phalanx"
+    """[PHALANX_OPERATOR_NAMESPACE] Namespace of the lease that keeps two replicas from working at once; its own."""
+    jobs: Annotated[bool, Field(validation_alias=AliasChoices("PHALANX_OPERATOR_JOBS", "jobs"))] = True
+    """[PHALANX_OPERATOR_JOBS] Make pods for TrainingJobs (docs/kubernetes-jobs.md)."""
+    launcher_nats_url: Annotated[
+        str, Field(validation_alias=AliasChoices("PHALANX_OPERATOR_LAUNCHER_NATS_URL", "launcher_nats_url"))
+    ] = ""
+    """[PHALANX_OPERATOR_LAUNCHER_NATS_URL] NATS_URL of the launchers in pods of jobs; not set: the operator's own."""
+    launcher_secret: Annotated[
+        str, Field(validation_alias=AliasChoices("PHALANX_OPERATOR_LAUNCHER_SECRET", "launcher_secret"))
+    ] = ""
+    """[PHALANX_OPERATOR_LAUNCHER_SECRET] Secret of the job's namespace with `ca.crt` and, for each node, the identity
+    `launcher-NODE.nk` (docs/security.md); a pod is given the file of its own node. Not set: the bus asks for none."""
+
+    nodes: Annotated[bool, Field(validation_alias=AliasChoices("PHALANX_OPERATOR_NODES", "nodes"))] = True
+    """[PHALANX_OPERATOR_NODES] Mirror nodes: conditions, taints, cordon, drain (docs/kubernetes-nodes.md)."""
+    node_labels: Annotated[str, Field(validation_alias=AliasChoices("PHALANX_OPERATOR_NODE_LABELS", "node_labels"))] = (
+        ""
+    )
+    """[PHALANX_OPERATOR_NODE_LABELS] Label selector of the nodes that are looked after; not set: all of which something
+    is known."""
+    cordon: Annotated[bool, Field(validation_alias=AliasChoices("PHALANX_OPERATOR_CORDON", "cordon"))] = True
+    """[PHALANX_OPERATOR_CORDON] Also cordon a node that is out of use; the taint is set in any case."""
+    drain: Annotated[bool, Field(validation_alias=AliasChoices("PHALANX_OPERATOR_DRAIN", "drain"))] = True
+    """[PHALANX_OPERATOR_DRAIN] Evict what is left on a node once no ranks are there."""
+    drain_s: Annotated[Seconds, Field(validation_alias=AliasChoices("PHALANX_OPERATOR_DRAIN_S", "drain_s"))] = 1_800.0
+    """[PHALANX_OPERATOR_DRAIN_S] Seconds until evicting is given up, and said."""
+    nodes_out_share: Annotated[
+        float, Field(gt=0, le=1, validation_alias=AliasChoices("PHALANX_OPERATOR_NODES_OUT_SHARE", "nodes_out_share"))
+    ] = 0.3
+    """[PHALANX_OPERATOR_NODES_OUT_SHARE] Share of the nodes that the operator keeps out of use at a time; one it always
+    may. A last stop beside the planner's breaker."""
+    replacement: Annotated[
+        Replacement, Field(validation_alias=AliasChoices("PHALANX_OPERATOR_REPLACEMENT", "replacement"))
+    ] = Replacement.WAIT
+    """[PHALANX_OPERATOR_REPLACEMENT] What is done with a node that the planner gave up: wait, node-claim (Karpenter) or
+    webhook."""
+    replacements_max: Annotated[
+        int,
+        Field(ge=1, le=10_000, validation_alias=AliasChoices("PHALANX_OPERATOR_REPLACEMENTS_MAX", "replacements_max")),
+    ] = 5
+    """[PHALANX_OPERATOR_REPLACEMENTS_MAX] Nodes that are given back in an hour."""
+    replacement_url: Annotated[
+        str, Field(validation_alias=AliasChoices("PHALANX_OPERATOR_REPLACEMENT_URL", "replacement_url"))
+    ] = ""
+    """[PHALANX_OPERATOR_REPLACEMENT_URL] Address of the webhook that replaces machines."""
+    replacement_token: Annotated[
+        SecretStr, Field(validation_alias=AliasChoices("PHALANX_OPERATOR_REPLACEMENT_TOKEN", "replacement_token"))
+    ] = SecretStr("")
+    """[PHALANX_OPERATOR_REPLACEMENT_TOKEN] Bearer token for it."""
+    signals_url: Annotated[str, Field(validation_alias=AliasChoices("PHALANX_OPERATOR_SIGNALS_URL", "signals_url"))] = (
+        ""
+    )
+    """[PHALANX_OPERATOR_SIGNALS_URL] health-ingest's door for signals (docs/foreign-signals.md): conditions that others
+    set on nodes are forwarded to it; not set: they are not."""
+    signals_token: Annotated[
+        SecretStr, Field(validation_alias=AliasChoices("PHALANX_SIGNALS_TOKEN", "signals_token"))
+    ] = SecretStr("")
+    """[PHALANX_SIGNALS_TOKEN] Bearer token of that door."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.replacement is Replacement.WEBHOOK and not self.replacement_url:
+            raise ValueError("PHALANX_OPERATOR_REPLACEMENT=webhook needs PHALANX_OPERATOR_REPLACEMENT_URL")
+        return self
+
+    def mirror_rules(self) -> MirrorRules:
+        """What the operator may do to nodes."""
+        return MirrorRules(cordon=self.cordon, drain=self.drain, drain_s=self.drain_s, share_max=self.nodes_out_share)
+
+    def retire_rules(self) -> RetireRules:
+        """How nodes are given back."""
+        return RetireRules(how=self.replacement, nodes_max=self.replacements_max)

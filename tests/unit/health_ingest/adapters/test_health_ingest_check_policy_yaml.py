@@ -95,7 +95,7 @@ def test_an_empty_file_has_no_rows() -> None:
         (ROW.replace("problem", "failure") + "  window_s: 5\n", "acts at once"),
         (ROW + "  sympathetic: maybe\n", "sympathetic must be true or false"),
         (ROW + "  good_samples_min: 0\n", "good_samples_min must be a whole number"),
-        ("- {", "f:"),
+        ("- {", "f line 2: is not YAML"),
     ],
 )
 def test_mistakes_are_named_with_their_line(text: str, said: str) -> None:

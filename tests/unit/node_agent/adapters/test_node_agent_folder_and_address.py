@@ -73,3 +73,36 @@ def test_only_an_own_address_can_host_the_meeting_point() -> None:
     assert owns_address("localhost")
     assert not owns_address("192.0.2.1")
     assert not owns_address("no-such-host.invalid")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "..",
+        ".",
+        "../../etc",
+        "/etc/passwd",
+        "a/../../b",
+        "a\\b",
+        "a\0b",
+        "~root",
+        "\ud800",
+        "-rf",
+        "a\nb",
+        "x" * 5_000,
+        "\u202eb",
+    ],
+)
+def test_no_name_leaves_the_folder(tmp_path: Path, name: str) -> None:
+    folder = folder_name(name)
+    assert "/" not in folder
+    assert folder not in ("", ".", "..")
+    assert len(folder) < 255, "NAME_MAX of Linux"
+    path = take_agent_folder(tmp_path, job_id=name, node_id=name, host="h").path
+    assert path.is_dir()
+    assert path.resolve().parent.parent == (tmp_path / "agents").resolve()
+
+
+def test_names_that_look_alike_have_folders_of_their_own() -> None:
+    names = ["a/b", "a_b", "a\\b", "A_b", "..", "."]
+    assert len({folder_name(name) for name in names}) == len(names)

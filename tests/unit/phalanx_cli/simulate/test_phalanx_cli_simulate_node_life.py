@@ -1,46 +1,34 @@
-"""Rungs, the gate, listed devices, and nodes that a cloud hands back under another name."""
+"""Repair and the gate of others, listed devices, and nodes that a cloud hands back under another name."""
 
 from dataclasses import replace
 
 import pytest
-from test_phalanx_cli_simulate_engine import GPU, costs_for, named, one
+from test_phalanx_cli_simulate_engine import GPU, costs_for, one
 
 from phalanx_cli.simulate.faults import DAY_S, LightShares, Need
 from phalanx_cli.simulate.listing import Listing
-from phalanx_cli.simulate.node_life import absence, first_rung
+from phalanx_cli.simulate.node_life import mended, repaired
 from phalanx_cli.simulate.returning import hand_over
 
 
-def test_the_lightest_rung_comes_first_and_the_gate_sends_a_node_up() -> None:
+def test_without_a_gate_a_repair_hands_back_what_it_left() -> None:
+    follow = one(GPU, Need.RESTART, 0.0)
+    gone = repaired(0, costs_for(), one(GPU, Need.RESTART, 0.0, follow=follow, follow_gap_s=DAY_S))
+    assert (gone.away_s, gone.next_fault, gone.next_gap_s, gone.found) == (5 * DAY_S, follow, DAY_S, 0)
+
+
+def test_what_a_gate_finds_is_repaired_again() -> None:
     costs = replace(costs_for(), gate_power=1.0)
-    ours = named("phalanx", costs)
-    fault = one(GPU, Need.REBOOT_NODE, 0.0)
-    rung = first_rung(ours, fault, None, listed=False)
-    assert rung is Need.RESET_GPU
-    gone = absence(ours, costs, fault, rung)
-    gate_s = ours.gate_rounds * costs.gate_round_s
-    assert gone.away_s == costs.reset_s + costs.reboot_s + 2 * gate_s
-    assert (gone.rung, gone.found, gone.next_fault) == (Need.REBOOT_NODE, 1, None)
+    follow = one(GPU, Need.RESTART, 0.0, repair_s=DAY_S)
+    gone = repaired(2, costs, one(GPU, Need.RESTART, 0.0, follow=follow, follow_gap_s=DAY_S))
+    assert (gone.next_fault, gone.found) == (None, 1)
+    assert gone.away_s == 6 * DAY_S + 4 * costs.gate_round_s
 
 
-def test_what_the_gate_misses_goes_back_to_work() -> None:
-    costs = replace(costs_for(), gate_power=0.0)
-    fault = one(GPU, Need.REPLACE_NODE, 0.0)
-    gone = absence(named("phalanx", costs), costs, fault, Need.RESET_GPU)
-    assert (gone.next_fault, gone.next_gap_s, gone.replaced) == (fault, fault.again_s, False)
-
-
-def test_a_return_that_failed_too_soon_begins_a_rung_up() -> None:
-    ours, fault = named("phalanx", costs_for()), one(GPU, Need.RESTART, 0.0)
-    assert first_rung(ours, fault, Need.RESET_GPU, listed=False) is Need.REBOOT_NODE
-    assert first_rung(ours, fault, Need.REPLACE_NODE, listed=False) is Need.RESET_GPU  # another device by now
-    assert first_rung(ours, fault, None, listed=True) is Need.REPLACE_NODE
-
-
-def test_replace_always_sends_everything_to_repair() -> None:
-    costs, fault = costs_for(), one(GPU, Need.RESTART, 0.0)
-    always = named("replace-always", costs)
-    assert absence(always, costs, fault, first_rung(always, fault, None, listed=False)).away_s == 5 * DAY_S
+def test_a_fix_that_is_too_light_leaves_the_fault() -> None:
+    fault = one(GPU, Need.REBOOT_NODE, 0.0, follow=one(GPU, Need.RESTART, 0.0), follow_gap_s=7.0)
+    assert mended(fault, Need.RESET_GPU) == (fault, fault.again_s)
+    assert mended(fault, Need.REPLACE_NODE) == (fault.follow, 7.0)
 
 
 def test_three_strikes_within_a_week_list_a_device() -> None:

@@ -96,15 +96,46 @@ def test_a_cloud_hands_an_old_machine_out_under_a_new_name() -> None:
 def test_the_policy_names_the_pool(tmp_path: Path) -> None:
     async def story() -> None:
         clock = LoopClock()
-        assert pool_of(PoolPolicy(), None, clock) is None
-        cloud = pool_of(PoolPolicy(kind="simulated"), None, clock)
+        assert pool_of(PoolPolicy(), None, clock, Reported()) is None
+        cloud = pool_of(PoolPolicy(kind="simulated"), None, clock, Reported())
         assert cloud is not None
         assert isinstance(cloud(lambda _: False), SimulatedCloud)
-        made = pool_of(PoolPolicy(kind="static", file="nodes"), tmp_path / "policy.yaml", clock)
+        made = pool_of(PoolPolicy(kind="static", file="nodes"), tmp_path / "policy.yaml", clock, Reported())
         assert made is not None
         (tmp_path / "nodes").write_text("n7\n")
         pool = made(lambda _: False)
         assert pool is not None
         assert await pool.acquire(request_id="r", labels={}) == PoolAnswer(node_id="n7")
+
+    asyncio.run(story())
+
+
+class Reported:
+    def __init__(self, *names: str) -> None:
+        self.names = list(names)
+
+    async def node_ids(self) -> list[str]:
+        return list(self.names)
+
+    async def load(self, node_id: str) -> None:
+        return None
+
+
+def test_in_kubernetes_a_node_that_came_after_the_request_is_the_answer_to_one_request() -> None:
+    nodes = Reported("n1", "n2")
+    make = pool_of(PoolPolicy(kind="kubernetes"), None, LoopClock(), nodes)
+    assert make is not None
+    pool = make(lambda _: True)  # it may be in the gate already
+
+    async def story() -> None:
+        await pool.retire("n1", request_id="r0", reason="given up")
+        assert await pool.acquire(request_id="r1", labels={}) == PoolAnswer()
+        assert await pool.acquire(request_id="r2", labels={}) == PoolAnswer()
+        nodes.names.append("n3")
+        assert await pool.acquire(request_id="r2", labels={}) == PoolAnswer(node_id="n3")
+        assert await pool.acquire(request_id="r2", labels={}) == PoolAnswer(node_id="n3")
+        assert await pool.acquire(request_id="r1", labels={}) == PoolAnswer()
+        nodes.names.append("n4")
+        assert await pool.acquire(request_id="r1", labels={}) == PoolAnswer(node_id="n4")
 
     asyncio.run(story())

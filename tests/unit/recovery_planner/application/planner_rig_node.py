@@ -13,6 +13,7 @@ from fault_contracts.agent import (
     CheckpointReported,
     CommandRefused,
     ExitStatus,
+    StepReported,
     WorkerExited,
     WorkersStarted,
     WorkersStopped,
@@ -121,6 +122,20 @@ class Node:
                 step=step,
                 path=f"/ckpt/{step}",
                 saved_at=self.rig.clock.now(),
+            )
+        )
+
+    def steps(self, step: int) -> None:
+        """Tell a step that is not the first of its generation."""
+        assert self.running is not None
+        self.send(
+            StepReported(
+                node_id=self.node_id,
+                job_id=JOB,
+                topology_version=self.running,
+                step=step,
+                first=False,
+                reported_at=self.rig.clock.now(),
             )
         )
 

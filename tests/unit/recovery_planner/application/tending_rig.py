@@ -20,7 +20,7 @@ from service_kit.errors import TransientError
 from service_kit.ports import Delivery
 from service_kit.testing.memory_bus import MemoryBus
 
-LADDER = ClusterPolicy(ladder=LadderPolicy(retry_s=5))
+LADDER = ClusterPolicy(ladder=LadderPolicy(rounds_min=2, retry_s=5))
 Rule = Callable[[OrderNodeAction], ActionOutcome]
 
 

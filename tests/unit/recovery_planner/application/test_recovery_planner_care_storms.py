@@ -21,7 +21,7 @@ from service_kit.testing.memory_broker import Trouble
 from service_kit.testing.virtual_clock import run_virtual
 
 POLICY = ClusterPolicy(
-    ladder=LadderPolicy(retry_s=5, reset_gpu_s=60, reboot_node_s=120, validate_s=60),
+    ladder=LadderPolicy(rounds_min=2, retry_s=5, reset_gpu_s=60, reboot_node_s=120, validate_s=60),
     breaker=BreakerPolicy(share_max=0.5, open_s=60),
     pool=PoolPolicy(kind="simulated", delay_s=20, failures_every=3, returns_every=2, wait_s=600),
 )

@@ -100,6 +100,45 @@ def test_cut_off_agent_is_unknown_until_it_has_been_silent_for_long() -> None:
     run_virtual(story())
 
 
+def test_a_cut_off_agent_whose_gang_trains_is_not_lost_and_one_whose_gang_stands_still_is() -> None:
+    async def story() -> None:
+        rig = Rig()
+        await rig.begin("a", "b", "s")
+        await rig.until_running(1)
+        rig.broker.partitioned.add(rig.nodes["b"].instance_id)
+        for step in range(1, 61):  # a step needs all ranks: those of b are alive
+            await rig.clock.sleep(1)
+            rig.nodes["a"].steps(step)
+        gang = await rig.gang()
+        assert gang is not None
+        assert (gang.phase, gang.table.topology_version) == ("running", 1)
+        stands_s = rig.clock.monotonic_s()
+        gang = await rig.until_running(2)
+        assert gang.nodes == ("a", "s")
+        assert 10 < rig.clock.monotonic_s() - stands_s < 25, "the last step is 15 s old"
+        await rig.end()
+
+    run_virtual(story())
+
+
+def test_an_agent_that_stays_away_is_lost_in_the_end_also_from_a_gang_that_trains() -> None:
+    async def story() -> None:
+        rig = Rig()
+        await rig.begin("a", "b", "s")
+        await rig.until_running(1)
+        rig.broker.partitioned.add(rig.nodes["b"].instance_id)
+        began_s = rig.clock.monotonic_s()
+        while (gang := await rig.gang()) is not None and gang.table.topology_version == 1:
+            await rig.clock.sleep(1)
+            if rig.nodes["a"].running is not None:
+                rig.nodes["a"].steps(int(rig.clock.monotonic_s()))
+            assert rig.clock.monotonic_s() - began_s < 700
+        assert rig.clock.monotonic_s() - began_s > 590
+        await rig.end()
+
+    run_virtual(story())
+
+
 @pytest.mark.parametrize("n", range(1, 40))
 def test_planner_killed_between_any_two_steps(n: int) -> None:
     """Any place, counted over a whole incident with a second fault in the middle; the heir finishes it once."""

@@ -141,7 +141,7 @@ def test_a_dry_run_tells_and_does_nothing() -> None:
         assert hosts.done == []
         assert told(rig, "b") == ["suspect", "suspect:dry_run"]
 
-    played(story, cluster_policy=ClusterPolicy(dry_run=True, ladder=LadderPolicy()))
+    played(story, cluster_policy=ClusterPolicy(dry_run=True, ladder=LadderPolicy(rounds_min=2)))
 
 
 def test_the_breaker_lets_one_go_and_tells_of_the_other() -> None:
@@ -161,12 +161,12 @@ def test_the_breaker_lets_one_go_and_tells_of_the_other() -> None:
         states = [d.envelope.data for d in rig.broker.stored(Stream.JOURNAL)]
         assert [each.state for each in states if isinstance(each, BreakerMoved)] == ["open", "half_open", "closed"]
 
-    policy = ClusterPolicy(ladder=LadderPolicy(retry_s=5), breaker=BreakerPolicy(nodes_max=1, open_s=60))
+    policy = ClusterPolicy(ladder=LadderPolicy(rounds_min=2, retry_s=5), breaker=BreakerPolicy(nodes_max=1, open_s=60))
     played(story, cluster_policy=policy)
 
 
 POOLED = ClusterPolicy(
-    ladder=LadderPolicy(retry_s=5),
+    ladder=LadderPolicy(rounds_min=2, retry_s=5),
     pool=PoolPolicy(kind="simulated", delay_s=30, failures_every=3, returns_every=1, wait_s=1_800),
 )
 

@@ -19,7 +19,7 @@ from recovery_planner.domain.node_story import NodeBlamed
 from recovery_planner.domain.node_tend import NodeEvent, NodeLooked, new_life, tend
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
-LADDER = ClusterPolicy(ladder=LadderPolicy())
+LADDER = ClusterPolicy(ladder=LadderPolicy(rounds_min=2))
 GPU = "GPU-1"
 
 

@@ -30,7 +30,7 @@ from recovery_planner.domain.node_tend import NodeLooked
 
 NODES = [f"n{number}" for number in range(10)]
 POLICY = ClusterPolicy(
-    ladder=LadderPolicy(retry_s=5, suspect_s=120),
+    ladder=LadderPolicy(rounds_min=2, retry_s=5, suspect_s=120),
     breaker=BreakerPolicy(share_max=0.3, nodes_max=4, window_s=600, open_s=120),
     pool=PoolPolicy(kind="simulated", wait_s=600, requests_max=3),
 )

@@ -30,7 +30,9 @@ DONE, FAILED, REFUSED = ActionOutcome.DONE, ActionOutcome.FAILED, ActionOutcome.
 BACK = (DONE, DONE, DONE)
 """One rung and two validations."""
 DAY_S = 86_400.0
-POOLED = ClusterPolicy(ladder=LadderPolicy(), pool=PoolPolicy(kind="simulated", wait_s=3_600, requests_max=2))
+POOLED = ClusterPolicy(
+    ladder=LadderPolicy(rounds_min=2), pool=PoolPolicy(kind="simulated", wait_s=3_600, requests_max=2)
+)
 
 
 def replaced(ward: Ward) -> Ward:
@@ -113,7 +115,9 @@ def test_a_fault_on_probation_goes_a_rung_up_and_the_third_replaces() -> None:
 
 
 def test_stories_that_are_long_ago_count_no_more() -> None:
-    policy = ClusterPolicy(ladder=LadderPolicy(strikes_max=1.5), probation=ProbationPolicy(length_s=60, half_life_s=60))
+    policy = ClusterPolicy(
+        ladder=LadderPolicy(rounds_min=2, strikes_max=1.5), probation=ProbationPolicy(length_s=60, half_life_s=60)
+    )
     ward = Ward(policy)
     ward.blamed()
     ward.through(BACK)
@@ -222,7 +226,7 @@ def test_without_a_ladder_nothing_is_done() -> None:
 
 
 def test_a_dry_run_says_what_it_would_do_and_does_nothing() -> None:
-    ward = Ward(ClusterPolicy(ladder=LadderPolicy(), dry_run=True))
+    ward = Ward(ClusterPolicy(ladder=LadderPolicy(rounds_min=2), dry_run=True))
     life = ward.blamed()
     assert life.phase is NodePhase.SUSPECT
     assert fit_of_life(life, dry_run=True).held == fit_of_life(life, dry_run=True).doubt == ""
@@ -255,7 +259,7 @@ def test_the_breaker_keeps_the_node_and_says_so_loudly() -> None:
 
 
 def test_a_trial_that_comes_back_closes_the_breaker() -> None:
-    policy = ClusterPolicy(ladder=LadderPolicy(), breaker=BreakerPolicy(nodes_max=1, open_s=60))
+    policy = ClusterPolicy(ladder=LadderPolicy(rounds_min=2), breaker=BreakerPolicy(nodes_max=1, open_s=60))
     ward = Ward(policy, known=100)
     ward.blamed(node_id="n1")
     ward.through(BACK, "n1")

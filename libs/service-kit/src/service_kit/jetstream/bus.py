@@ -16,6 +16,8 @@ from fault_contracts.registry import Stream, spec_of
 from fault_contracts.subjects import Kind, encode_token
 from service_kit import metrics, tracing
 from service_kit.clock import SystemClock
+from service_kit.command_signature import HEADER as SIGNATURE
+from service_kit.command_signature import CommandKeys, signature
 from service_kit.delivery import message_id
 from service_kit.errors import (
     BusUnavailable,
@@ -57,6 +59,7 @@ class JetStreamBus:
         clock: Clock | None = None,
         publish_limit_s: float = PUBLISH_LIMIT_S,
         publisher: Publisher | None = None,
+        command_keys: CommandKeys | None = None,
     ) -> None:
         self._connection = connection
         self._cluster = cluster
@@ -66,7 +69,10 @@ class JetStreamBus:
         self._dead_letters = DeadLetters(self._publisher, cluster=cluster, source=source, clock=clock or SystemClock())
         self._reader = connection.name.partition(" ")[0]
         """`node-agent` of `node-agent node-7`: a broken command is one letter, not one for each agent that met it."""
-        self._newest = NewestCommands(connection, reader=self._reader, dead_letters=self._dead_letters)
+        self._command_keys = command_keys
+        self._newest = NewestCommands(
+            connection, reader=self._reader, dead_letters=self._dead_letters, command_keys=command_keys
+        )
         self._epoch_subject = str(spec_of(LeaderEpoch).subject(cluster, "planner"))
 
     async def publish(self, envelope: Envelope[Any], *, epoch: int | None = None) -> int:
@@ -76,10 +82,14 @@ class JetStreamBus:
         tracing.inject(envelope.type, headers)
         try:
             body = envelope.to_bytes()
-            if spec_of(type(envelope.data)).stream is None:
+            spec = spec_of(type(envelope.data))
+            if spec.stream is None:
                 await self._publish_plain(subject, body, headers)
                 return 0
             headers["Nats-Msg-Id"] = message_id(self._cluster, envelope)
+            identity = self._connection.identity
+            if spec.kind is Kind.CMD and identity is not None:
+                headers[SIGNATURE] = signature(identity.key, subject, body)
             if epoch is not None:
                 headers[_EXPECTED] = str(epoch)
                 headers[f"{_EXPECTED}-Subject"] = self._epoch_subject
@@ -146,7 +156,13 @@ class JetStreamBus:
         for model in messages:
             spec = spec_of(model)
             patterns.append(spec.pattern(self._cluster, key, kind=Kind.GO if spec.kind is Kind.CMD else None))
-        listener = Listener(self._connection, name=self._reader, handler=handler, dead_letters=self._dead_letters)
+        listener = Listener(
+            self._connection,
+            name=self._reader,
+            handler=handler,
+            dead_letters=self._dead_letters,
+            command_keys=self._command_keys,
+        )
         await listener.start(patterns, share=share)
         return listener
 

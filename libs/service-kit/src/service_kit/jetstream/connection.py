@@ -57,13 +57,16 @@ class Connection:
         self._closing = False
         self._reconnected: list[Listener] = []
         self.denials = Denials()
-        self.identity: Identity | None = None
-        """Whom we signed in as; None: by other means, or not at all."""
         self._refresh_ca: Callable[[], None] = lambda: None
         self._seed = seed
         self._attempt = 0
         self._logged_at = float("-inf")
         self._refused: asyncio.Future[str] | None = None
+
+    @property
+    def identity(self) -> Identity | None:
+        """Whom we signed in as; None: by other means, or not at all."""
+        return self.client.identity
 
     @property
     def is_connected(self) -> bool:
@@ -239,7 +242,7 @@ class Connection:
             "closed_cb": self._on_closed,
             "reconnect_to_server_handler": self._next_server,
         }
-        self.identity = identity = who_we_are(settings)
+        identity = who_we_are(settings)
         options = client_options(settings, name=self.name, identity=identity)
         self._refresh_ca = ca_refresher(settings, options)
         if identity is not None:

@@ -7,7 +7,9 @@ import asyncio
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from fault_contracts.subjects import ROOT, Kind
 from service_kit import metrics, tracing
+from service_kit.command_signature import CommandKeys
 from service_kit.delivery import GiveUp, decode, is_bug, judge_failure
 from service_kit.jetstream.connection import Connection
 from service_kit.jetstream.dead_letters import DeadLetters
@@ -18,6 +20,7 @@ from service_kit.ports import Delivery, Handler
 WAITING_MAX = 8_192
 """Messages that wait for their handler; two heartbeats of 4,096 nodes. Beyond it new ones are dropped and counted."""
 STOP_LIMIT_S = 5.0
+_COMMAND = f"{ROOT}.{Kind.GO}."
 
 log = get_logger(__name__)
 
@@ -25,7 +28,16 @@ log = get_logger(__name__)
 class Listener:
     """Implements service_kit.ports.Subscription."""
 
-    def __init__(self, connection: Connection, *, name: str, handler: Handler, dead_letters: DeadLetters) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        name: str,
+        handler: Handler,
+        dead_letters: DeadLetters,
+        command_keys: CommandKeys | None = None,
+    ) -> None:
+        self._command_keys = command_keys
         self._connection = connection
         self._name = name
         self._handler = handler
@@ -62,6 +74,8 @@ class Listener:
         started_s = loop.time()
         message = "undecodable"
         try:
+            if self._command_keys is not None and msg.subject.startswith(_COMMAND):
+                self._command_keys.check(msg.subject, headers, msg.data)
             envelope = decode(msg.data, msg.subject)
             message = envelope.type
             with tracing.handling(message, headers):

@@ -13,13 +13,16 @@ from typing import Any
 
 from fault_contracts.envelope import EnvelopeError
 from fault_contracts.registry import Stream
-from service_kit.delivery import GiveUp, decode
+from fault_contracts.subjects import ROOT, Kind
+from service_kit.command_signature import CommandKeys, ForgedCommand
+from service_kit.delivery import GiveUp, decode, judge_failure
 from service_kit.errors import ContractViolation, NoPermission
 from service_kit.jetstream.connection import Connection
 from service_kit.jetstream.dead_letters import DeadLetters
 from service_kit.jetstream.direct_get import Stored, last_message, last_messages
 from service_kit.ports import Delivery
 
+_COMMAND = f"{ROOT}.{Kind.CMD}."
 HIDDEN_MAX = 8
 """Undecodable commands in a row on one subject that are looked behind."""
 REFUSED_KEPT = 256
@@ -28,7 +31,15 @@ REFUSED_KEPT = 256
 class NewestCommands:
     """Reads; an undecodable command is dead-lettered once and does not hide the one before it."""
 
-    def __init__(self, connection: Connection, *, reader: str, dead_letters: DeadLetters) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        reader: str,
+        dead_letters: DeadLetters,
+        command_keys: CommandKeys | None = None,
+    ) -> None:
+        self._command_keys = command_keys
         self._connection = connection
         self._reader = reader
         self._dead_letters = dead_letters
@@ -44,9 +55,11 @@ class NewestCommands:
         """This command, or the newest before it on its subject that can be decoded."""
         for _ in range(HIDDEN_MAX):
             try:
+                if self._command_keys is not None and stored.subject.startswith(_COMMAND):
+                    self._command_keys.check(stored.subject, stored.headers, stored.body)
                 envelope: Any = decode(stored.body, stored.subject)
-            except EnvelopeError as error:
-                await self._refuse(stored, str(error))
+            except (EnvelopeError, ForgedCommand) as error:
+                await self._refuse(stored, error)
             else:
                 return Delivery(
                     envelope=envelope, subject=stored.subject, stream_sequence=stored.sequence, deliveries=1
@@ -68,14 +81,15 @@ class NewestCommands:
             return None  # where identities are in force only the planner writes there, and it writes no garbage
         return found[0] if found else None
 
-    async def _refuse(self, stored: Stored, problem: str) -> None:
+    async def _refuse(self, stored: Stored, problem: Exception) -> None:
         if stored.sequence in self._refused:
             return  # said already: whoever catches up meets it every few seconds
         if len(self._refused) >= REFUSED_KEPT:
             self._refused.clear()
         self._refused.add(stored.sequence)
+        judged = judge_failure(problem, tries=1)
         await self._dead_letters.put(
-            GiveUp(error=ContractViolation.__name__, message=problem),
+            judged if isinstance(judged, GiveUp) else GiveUp(error=ContractViolation.__name__, message=str(problem)),
             stored.body,
             consumer=self._reader,
             subject=stored.subject,

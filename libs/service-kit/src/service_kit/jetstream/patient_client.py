@@ -34,6 +34,11 @@ class PatientClient(Client):
     _who: Callable[[], Identity] | None = None
     _now: Identity | None = None
 
+    @property
+    def identity(self) -> Identity | None:
+        """As whom we signed in last."""
+        return self._now
+
     def sign_in_as(self, who: Callable[[], Identity]) -> None:
         """Answer the server's challenge with the key that `who` gives at each attempt. Before `connect`."""
         self._who = who

@@ -89,6 +89,8 @@ class Publisher:
                 attempt += 1
         finally:
             self._waiting.pop(token, None)
+        # An inbox that is not ours to hear (NATS_INBOX_PREFIX) looks like a stream that never answers.
+        self._connection.denials.raise_if_denied(f"{self._inbox}.*", "hearing acknowledgements", listening=True)
         raise BusUnavailable(f"publish on {subject}: {why} within {limit_s:g} s")
 
     async def _send_once(
@@ -116,9 +118,7 @@ class Publisher:
             self._inbox = self._connection.inbox()
             self._connection.on_reconnected(self._send_all_again)
             self._connection.denials.on_denial(self._fail_denied)
-            answers = await self._connection.client.subscribe(f"{self._inbox}.*", cb=self._on_answer)
-            await self._connection.subscribed(answers)
-            self._subscription = answers
+            self._subscription = await self._connection.client.subscribe(f"{self._inbox}.*", cb=self._on_answer)
 
     async def _on_answer(self, msg: Msg) -> None:
         waiting = self._waiting.get(msg.subject.rpartition(".")[2])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from dataclasses import dataclass
+from pathlib import Path
 
 TOKEN_LENGTH_MIN = 16
 """Too long to be guessed over the network at the guard's rate limit."""
@@ -27,6 +28,21 @@ class BearerToken:
         """Whether an Authorization header carries it."""
         scheme, _, given = authorization.partition(b" ")
         return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self.secret)
+
+
+def token_in_file(path: Path, source: str) -> BearerToken:
+    """The token that a file holds.
+
+    Raises:
+        BadToken: it cannot be read, or would be guessed; `source` says which setting named the file.
+    """
+    try:
+        with path.open(encoding="ascii") as file:
+            text = file.read(TOKEN_BYTES_MAX)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not ASCII"
+        raise BadToken(f"{source}={path}: cannot be read: {reason}") from error
+    return usable_token(text, f"{source}={path}")
 
 
 def usable_token(text: str, source: str) -> BearerToken:

@@ -13,6 +13,7 @@ import yaml
 from fault_contracts.faults import Action, Attribution
 from health_ingest.domain.check_policy import CheckPolicy, CheckRow, Repeats
 from health_ingest.domain.ruling import Clears, Weight
+from service_kit.bounded_yaml import YamlRefused, refuse_unbounded
 from service_kit.errors import PermanentError
 
 FILE_BYTES_MAX = 1_000_000
@@ -51,6 +52,10 @@ def parse_rows(text: str, name: str) -> tuple[CheckRow, ...]:
     Raises:
         ValueError: file, line and what is wrong there.
     """
+    try:
+        refuse_unbounded(text)
+    except YamlRefused as refused:
+        raise ValueError(f"{name} line {refused.line}: {refused}") from refused
     loader = _Loader(text)
     try:
         root = loader.get_single_node()

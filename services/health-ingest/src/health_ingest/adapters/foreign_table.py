@@ -6,12 +6,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fault_contracts.health import Component
 from fault_contracts.payload import Health
 from health_ingest.domain.foreign import ForeignRow, ForeignSource, ForeignTable
+from service_kit.bounded_yaml import YamlRefused, load_bounded
 
 FILE_BYTES_MAX = 4_000_000
 """Names of 50,000 nodes."""
@@ -67,9 +67,9 @@ def load_foreign_table(own: Path | None = None) -> ForeignTable:
 
 def _parsed(text: str, name: str) -> _File:
     try:
-        found = _File.model_validate(yaml.safe_load(text) or {})
-    except yaml.YAMLError as error:
-        raise ValueError(f"{name}: {error}") from error
+        found = _File.model_validate(load_bounded(text) or {})
+    except YamlRefused as refused:
+        raise ValueError(f"{name}:{refused.line}: {refused}") from refused
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise ValueError(f"{name}: at {'.'.join(map(str, first['loc']))}: {first['msg']}") from error

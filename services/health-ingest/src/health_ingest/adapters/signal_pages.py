@@ -92,8 +92,8 @@ class SignalsAnswer(BaseModel):
 
 
 def make_app(taking: TakeForeign) -> FastAPI:
-    """The application; the pages of a browser's UI are left out, because they would load scripts from elsewhere."""
-    app = FastAPI(title="Phalanx signals", version="1", docs_url=None, redoc_url=None)
+    """The application; a door has no pages: neither a UI, which would load scripts from elsewhere, nor its schema."""
+    app = FastAPI(title="Phalanx signals", version="1", docs_url=None, redoc_url=None, openapi_url=None)
     _add_problems(app)
     for page in PAGES:
         body = {"required": True, "content": {kind: {"schema": {"type": "object"}} for kind in page.types}}

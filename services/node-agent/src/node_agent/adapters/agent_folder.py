@@ -22,7 +22,9 @@ def folder_name(name: str) -> str:
     plain = _PLAIN.sub("_", name)[:100]
     if plain == name and plain not in (".", ".."):
         return plain
-    return f"{plain}-{zlib.crc32(name.encode()):08x}"
+    # Half a surrogate pair, from a command line that is not UTF-8, has a sum as well.
+    raw = name.encode(errors="surrogatepass")
+    return f"{plain}-{zlib.crc32(raw):08x}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -174,7 +174,7 @@ def read_local_ranks(text: str) -> frozenset[int] | None:
     """
     if not text.strip():
         return None
-    if re.fullmatch(r"\s*\d{1,4}\s*(,\s*\d{1,4}\s*)*", text) is None:
+    if not all(re.fullmatch(r"\d{1,4}", piece.strip()) for piece in text.split(",")):
         raise BadOption(f"--local-ranks-filter {text!r}: give local ranks such as 0,2")
     return frozenset(int(rank) for rank in text.split(","))
 

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Sequence
 
 from node_agent.application.node_action_ports import CommandEnd
+from service_kit.foreign_text import printable_lines
 from service_kit.logging import get_logger
 
 OUTPUT_BYTES_MAX = 8_192
@@ -89,4 +90,4 @@ async def _kill(process: asyncio.subprocess.Process) -> bool:
 
 def _text(tail: bytearray) -> str:
     text = tail.decode(errors="replace").strip()
-    return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text)
+    return printable_lines(text)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
-from service_kit.web.token import TOKEN_BYTES_MAX, BadToken, BearerToken, usable_token
+from service_kit.web.token import BearerToken, token_in_file, usable_token
 
 TOKEN_VARIABLE = "PHALANX_STATUS_TOKEN"  # noqa: S105  a name
 TOKEN_FILE_VARIABLE = "PHALANX_STATUS_TOKEN_FILE"  # noqa: S105  a name
@@ -35,14 +36,6 @@ class StatusOptions:
         Raises:
             BadToken: it cannot be read, or would be guessed.
         """
-        text, source = self.token, TOKEN_VARIABLE
         if self.token_file:
-            source = f"{TOKEN_FILE_VARIABLE}={self.token_file}"
-            try:
-                with open(self.token_file, encoding="ascii") as file:
-                    text = file.read(TOKEN_BYTES_MAX)
-            except (OSError, UnicodeDecodeError) as error:
-                raise BadToken(f"{source}: cannot be read: {error}") from error
-        elif not text:
-            return None
-        return usable_token(text, source)
+            return token_in_file(Path(self.token_file), TOKEN_FILE_VARIABLE)
+        return usable_token(self.token, TOKEN_VARIABLE) if self.token else None

@@ -10,6 +10,9 @@ import os
 import threading
 from collections import deque
 
+from service_kit.foreign_text import printable
+from service_kit.secret_texts import without_secrets
+
 QUEUE_BYTES_MAX = 4 * 1024 * 1024
 """A burst of eight chatty ranks; more would only delay what the person wants to see."""
 WRITE_BYTES_MAX = 64 * 1024
@@ -57,8 +60,8 @@ class Terminal:
             self._wake.notify()
 
     def notice(self, sentence: str) -> None:
-        """One message of the agent itself."""
-        self.write([f"phalanx: {sentence}".encode(errors="backslashreplace")], to_stderr=True)
+        """One message of the agent itself. It may quote another node's text, which must not move the cursor."""
+        self.write([f"phalanx: {printable(without_secrets(sentence))}".encode()], to_stderr=True)
 
     def close(self) -> None:
         """Write out what is queued, for a second at most."""

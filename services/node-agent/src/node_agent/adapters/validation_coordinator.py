@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from node_agent.application.validation_ports import Answer, AnswerEnd, DeviceOrder, Finding, GroupOrder, Member
+from service_kit.foreign_text import printable
 from service_kit.logging import get_logger
 
 LINE_MAX = 1 << 20
@@ -247,7 +248,7 @@ async def _next(reader: asyncio.StreamReader) -> dict[str, Any]:
 def _answer(told: dict[str, Any]) -> Answer:
     return Answer(
         end=AnswerEnd(told["end"]),
-        detail="".join(c if c.isprintable() else "?" for c in str(told.get("detail", "")))[:300],
+        detail=printable(str(told.get("detail", "")))[:300],
         values={str(name)[:64]: float(value) for name, value in dict(told.get("values", {})).items()},
         findings=tuple(
             Finding(

@@ -30,6 +30,7 @@ from node_agent.application.validate_gang import GangValidation
 from node_agent.application.validation_ports import LocalCheck
 from node_agent.domain.validation_result import CheckResult, ValidationVerdict
 from service_kit.clock import SystemClock
+from service_kit.foreign_text import printable
 from service_kit.logging import configure_logging
 
 PROC_S = 5.0
@@ -175,7 +176,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         sys.stderr.write(f"phalanx validate: the report cannot be kept: {error}\n")
     try:
-        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.write("\n".join(map(printable, lines)) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
         # `| head` has seen enough; what is left in the buffer must not fail at exit.
@@ -184,7 +185,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _fail(text: str, code: int) -> int:
-    sys.stderr.write(f"phalanx validate: {text}\n")
+    sys.stderr.write(f"phalanx validate: {printable(text)}\n")
     return code
 
 

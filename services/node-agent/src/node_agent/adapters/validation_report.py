@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -12,6 +13,7 @@ from typing import Any
 from fault_contracts.payload import LONG_TEXT_MAX, Health
 from node_agent.application.validation_ports import Member
 from node_agent.domain.validation_result import CheckResult, ValidationVerdict, verdict_of
+from service_kit.foreign_text import printable
 
 EXIT_CODES = {ValidationVerdict.PASS: 0, ValidationVerdict.FAIL: 1, ValidationVerdict.UNKNOWN: 3}
 
@@ -69,7 +71,9 @@ def result_of(line: Mapping[str, Any], *, node_id: str) -> CheckResult:
             health=Health(line["health"]),
             rule_id=str(line["rule_id"])[:128],
             sentence=str(line["sentence"])[:2_000],
-            values={str(name)[:64]: float(value) for name, value in dict(line["values"]).items()},
+            values={
+                str(name)[:64]: float(value) for name, value in dict(line["values"]).items() if math.isfinite(value)
+            },
             counts=bool(line["counts"]),
         )
     except (KeyError, TypeError, AttributeError) as error:
@@ -86,7 +90,7 @@ def table_of(report: Mapping[str, Any]) -> Iterator[str]:
         for c in checks
     ]
     # A foreign text must not move the cursor or make a second line.
-    shown = [["".join(c if c.isprintable() else "?" for c in cell) for cell in row] for row in rows]
+    shown = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in shown) for column in range(3)]
     for row in shown:
         yield "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]])

@@ -1,7 +1,8 @@
 """Find out which agents are gone: heartbeats tell that one is there, pings tell that one is not.
 
 Silence is unknown. An agent is lost only when the server itself knows that nobody listens on its subject for a while,
-or when it has been silent for much longer than that.
+or when it has been silent for much longer than that. While the gang's steps go on, its ranks train, whatever has become
+of its way to the bus: a step needs all ranks, and a restart would cost what it is to save.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Patience:
     ping_every_s: float = 0.1
     recheck_s: float = 0.5
     reconnect_grace_s: float = 10.0
+    silent_training_max_s: float = 600.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,6 +56,8 @@ class _Watched:
     awaited: bool = False
     probe: asyncio.Task[None] | None = None
     gone: bool = False
+    held: bool = False
+    """It is silent and its gang trains; said once."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,6 +67,10 @@ class _Job:
     """node → instance of agents that the gang would take as a spare if they said that they are idle."""
     members: object = None
     phase: Phase | None = None
+    step: tuple[int, int] = (0, -1)
+    """Generation and step that the gang was last seen to do."""
+    stepped_s: float = float("-inf")
+    """When that was news."""
 
 
 class WatchAgents:
@@ -122,6 +130,9 @@ class WatchAgents:
         if gang.phase is Phase.STOPPING and job.phase is not Phase.STOPPING:
             self._probe_spares(job, gang)
         job.phase = gang.phase
+        step = (gang.table.topology_version, -1 if gang.step_now is None else gang.step_now)
+        if step > job.step:
+            job.step, job.stepped_s = step, self._clock.monotonic_s()
         for watched in job.watched.values():
             watched.awaited = watched.node_id in awaited
 
@@ -209,13 +220,13 @@ class WatchAgents:
                 if alive is None or now_s < self._unsure_until_s:
                     absent_since_s = None
                     quiet_s = now_s - watched.seen_s
-                    if quiet_s >= patience.heartbeat_lost_s:
+                    if quiet_s >= patience.heartbeat_lost_s and not self._trains_on(watched, now_s):
                         await self._lost(watched, "agent.silent", f"silent for {quiet_s:.0f} s and answers no ping")
                         break
                 else:
                     absent_since_s = now_s if absent_since_s is None else absent_since_s
                     absent_s = now_s - absent_since_s
-                    if absent_s >= patience.agent_absent_grace_s:
+                    if absent_s >= patience.agent_absent_grace_s and not self._trains_on(watched, now_s):
                         await self._lost(watched, "agent.absent", f"has not been connected for {absent_s:.1f} s")
                         break
                 await self._clock.sleep(patience.ping_every_s)
@@ -223,6 +234,24 @@ class WatchAgents:
             watched.probe = None
             if not watched.gone:
                 self._arm(watched)
+
+    def _trains_on(self, watched: _Watched, now_s: float) -> bool:
+        """Whether its gang did a step since it fell silent, and not long ago: then its ranks are alive.
+
+        The first seconds of the silence do not count: a step that was under way is told a moment after a node died.
+        """
+        job, patience = self._jobs[watched.job_id], self._patience
+        quiet_s = now_s - watched.seen_s
+        on = (
+            job.phase is Phase.RUNNING
+            and job.stepped_s > watched.seen_s + patience.heartbeat_missing_s
+            and now_s - job.stepped_s < patience.heartbeat_lost_s
+            and quiet_s < patience.silent_training_max_s
+        )
+        if on and not watched.held:
+            log.warning("agent_silent_but_training", job_id=watched.job_id, node_id=watched.node_id, quiet_s=quiet_s)
+        watched.held = on
+        return on
 
     async def _ask(self, watched: _Watched) -> bool | None:
         """True: somebody answers. False: the server knows that nobody listens. None: unknown."""
