@@ -260,3 +260,23 @@ def test_copy_that_is_out_of_date_forgets_no_event() -> None:
         await rig.end()
 
     run_virtual(story())
+
+
+def test_reports_that_cannot_be_decided_together_are_decided_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def no(_gang: Gang, reports: list[object], **_known: object) -> None:
+        asked.append(len(reports))
+        raise IllegalMove("not together")
+
+    async def story() -> None:
+        monkeypatch.setattr(advance_gang, "step_together", no)
+        rig = await running()
+        rig.nodes["a"].rank_dies()
+        await rig.until_running(2)
+        assert rig.versions() == [1, 2]
+        await rig.end()
+
+    run_virtual(story())
+    assert asked
+    assert all(number > 1 for number in asked)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from fault_contracts.agent import AgentReported
-from fault_contracts.payload import Reason
 from recovery_planner.application.gang_desk import Desk, Request
 from recovery_planner.application.ports import Failpoints, GangStore, GangWatcher
 from recovery_planner.application.publish_effects import EffectPublisher
@@ -21,17 +21,16 @@ from recovery_planner.domain.gang import Gang
 from recovery_planner.domain.gang_machine import IllegalMove
 from recovery_planner.domain.invariants import InvariantBroken, assert_holds, violations
 from recovery_planner.domain.node_fit import NOTHING_KNOWN, Fits
+from recovery_planner.domain.nodes_report import NodesReport
 from recovery_planner.domain.policy import Policy
 from recovery_planner.domain.shared_causes import Sightings
-from recovery_planner.domain.step import DeadlineExpired, Event, new_gang, step
+from recovery_planner.domain.step import DeadlineExpired, Event, new_gang, step, step_together
 from service_kit.errors import CompareAndSetLost, IllegalTransition, StaleLeader, TransientError
 from service_kit.logging import get_logger
 from service_kit.ports import Clock
 
 LOSSES_MAX = 16
 """Compare-and-sets lost in a row. Two planners at most write one record, and only while the older one steps down."""
-QUIET_RULES = ("report.", "verdict.stale", "verdict.repeated", "end.told")
-"""Reasons why nothing happened: normal after a redelivery, worth a line only to whoever debugs."""
 
 log = get_logger(__name__)
 
@@ -184,8 +183,12 @@ class AdvanceGang:
         When it does not hold they are decided once more, each with a look of its own: only the one at fault fails.
         """
         before = desk.gang, desk.dirty, desk.doubtful
-        for request in fresh:
-            self._decide(desk, request, look=len(fresh) == 1)
+        for kind, run in groupby(fresh, key=lambda request: type(request.event)):
+            together = list(run)
+            if len(together) > 1 and issubclass(kind, NodesReport) and self._decide_together(desk, together):
+                continue
+            for request in together:
+                self._decide(desk, request, look=len(fresh) == 1)
         if len(fresh) > 1 and desk.gang is not None and any(violations(desk.gang)):
             desk.gang, desk.dirty, desk.doubtful = before
             for request in fresh:
@@ -220,11 +223,31 @@ class AdvanceGang:
             log.exception("decision_failed", job_id=desk.job_id, what=type(request.event).__name__)
             request.fail(IllegalTransition(f"{type(request.event).__name__} on job {desk.job_id}: {error}"))
             return
-        desk.gang = result.gang
-        desk.dirty = desk.dirty or result.durable
-        desk.doubtful = desk.doubtful or result.ignored
-        _log_reasons(result.gang, result.reasons)
+        desk.take(result)
         self._failpoints.reach("after_decide")
+
+    def _decide_together(self, desk: Desk, requests: list[Request]) -> bool:
+        """Fold reports of one kind into the record at once; False, and nothing changed: they have to go one by one."""
+        if desk.gang is None:
+            return False
+        try:
+            result = step_together(
+                desk.gang,
+                [request.event for request in requests if isinstance(request.event, NodesReport)],
+                now=self._clock.now(),
+                policy=self._policy,
+                history=self._checkpoints.history_of(desk.job_id),
+                cause_id=requests[-1].cause_id,
+                fits=self._fits,
+                sightings=self._sightings,
+            )
+        except (IllegalMove, AssertionError):
+            log.exception("decision_failed", job_id=desk.job_id, what=type(requests[0].event).__name__)
+            return False
+        desk.take(result)
+        for _ in requests:
+            self._failpoints.reach("after_decide")
+        return True
 
     def _tell_watchers(self, gang: Gang) -> None:
         for watcher in self.watchers:
@@ -260,17 +283,3 @@ class AdvanceGang:
         self._checkpoints.forget(job_id)
         for watcher in self.watchers:
             watcher.forget(job_id)
-
-
-def _log_reasons(gang: Gang, reasons: Sequence[Reason]) -> None:
-    incident_id = gang.incident.incident_id if gang.incident else ""
-    for reason in reasons:
-        say = log.debug if reason.rule_id.startswith(QUIET_RULES) else log.info
-        say(
-            reason.rule_id,
-            job_id=gang.job_id,
-            incident_id=incident_id,
-            phase=str(gang.phase),
-            topology_version=gang.table.topology_version,
-            reason=reason.sentence,
-        )

@@ -5,6 +5,7 @@ Lives for one `step` and is never seen outside of it, so a decision that raises 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -99,9 +100,15 @@ class Draft:
 
     def change_member(self, member: Member) -> None:
         """Add or replace a member."""
-        known = self.gang.members.get(member.node_id)
-        self.staffed = self.staffed or known is None or known.standing is not member.standing
-        self.change(members={**self.gang.members, member.node_id: member})
+        self.change_members({member.node_id: member})
+
+    def change_members(self, members: Mapping[str, Member]) -> None:
+        """Add or replace many; the dictionary is copied once, which costs in proportion to the gang."""
+        before = self.gang.members
+        for node_id, member in members.items():
+            known = before.get(node_id)
+            self.staffed = self.staffed or known is None or known.standing is not member.standing
+        self.change(members={**before, **members})
 
     def change_incident(self, **fields: Any) -> None:
         """Replace fields of the open incident."""

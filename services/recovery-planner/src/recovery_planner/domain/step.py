@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -22,7 +23,7 @@ from fault_contracts.lone_agent import AgentActedAlone
 from fault_contracts.payload import Reason
 from fault_contracts.preemption import PreemptionNoticed
 from fault_contracts.rank_faults import RanksFaulted
-from recovery_planner.domain import membership, node_faults, preemption, verdict, worker_reports
+from recovery_planner.domain import membership, node_faults, nodes_report, preemption, verdict, worker_reports
 from recovery_planner.domain.accounting import keep_books
 from recovery_planner.domain.checkpoint_history import CheckpointHistory
 from recovery_planner.domain.draft import Draft
@@ -31,6 +32,7 @@ from recovery_planner.domain.membership import AgentLost
 from recovery_planner.domain.node_faults import NodeFaultCleared, NodeFaultSeen
 from recovery_planner.domain.node_fit import NOTHING_KNOWN, Fits
 from recovery_planner.domain.node_fitness import NodeStandingSeen, weigh
+from recovery_planner.domain.nodes_report import NodesReport
 from recovery_planner.domain.policy import Policy
 from recovery_planner.domain.preemption import NodeWithdrawn
 from recovery_planner.domain.rank_labels import RanksLabelled, ranks_labelled
@@ -121,13 +123,44 @@ def step(
     _take(draft, event)
     if isinstance(event, AgentReported | AgentHeartbeat | WorkersStopped | NodeStandingSeen):
         weigh(draft, event.node_id)  # whoever comes, or comes back, is as good as its node
+    return _come_to_rest(draft)
+
+
+def step_together(
+    gang: Gang,
+    reports: Sequence[NodesReport],
+    *,
+    now: datetime,
+    policy: Policy,
+    history: CheckpointHistory,
+    cause_id: str = "",
+    fits: Fits = NOTHING_KNOWN,
+    sightings: Sightings = (),
+) -> Step:
+    """Decide on the reports of many nodes at once: all are written down, and then the gang moves as far as it can.
+
+    As `step` for one after another, in an order in which those that complete something come last. What is published
+    has the cause `cause_id`: of the last report.
+
+    Raises:
+        IllegalMove: as `step`.
+    """
+    draft = Draft(gang, now=now, policy=policy, history=history, cause_id=cause_id, fits=fits, sightings=sightings)
+    nodes_report.take_in(draft, reports)
+    for report in reports:
+        if isinstance(report, WorkersStopped):
+            weigh(draft, report.node_id)
+    return _come_to_rest(draft)
+
+
+def _come_to_rest(draft: Draft) -> Step:
     settle(draft)
     if draft.durable:
         keep_books(draft)
     return Step(
         gang=draft.gang,
         reasons=tuple(draft.reasons),
-        durable=draft.durable and draft.gang != gang,
+        durable=draft.durable and draft.gang != draft.before,
         ignored=draft.ignored,
     )
 
@@ -147,14 +180,8 @@ def _take(draft: Draft, event: Event) -> None:
             worker_reports.worker_exited(draft, event)
         case RanksFaulted():
             worker_reports.ranks_faulted(draft, event)
-        case WorkersStopped():
-            worker_reports.workers_stopped(draft, event)
-        case WorkersStarted():
-            worker_reports.workers_started(draft, event)
-        case WorkersCompleted():
-            worker_reports.workers_completed(draft, event)
-        case StepReported():
-            worker_reports.step_reported(draft, event)
+        case WorkersStopped() | WorkersStarted() | WorkersCompleted() | StepReported():
+            nodes_report.take_in(draft, (event,))
         case CommandRefused():
             worker_reports.command_refused(draft, event)
         case FaultClassified():

@@ -5,14 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fault_contracts.agent import (
-    AgentPhase,
     CommandRefused,
     RestartAsked,
-    StepReported,
     WorkerExited,
-    WorkersCompleted,
-    WorkersStarted,
-    WorkersStopped,
 )
 from fault_contracts.lone_agent import AgentActedAlone
 from fault_contracts.rank_faults import RanksFaulted
@@ -20,8 +15,7 @@ from recovery_planner.domain.draft import Draft
 from recovery_planner.domain.ending import tell_again
 from recovery_planner.domain.gang import Phase
 from recovery_planner.domain.gang_stop import Fate, fault
-from recovery_planner.domain.member import Member, Standing
-from recovery_planner.domain.pace import paced
+from recovery_planner.domain.member import Member
 from recovery_planner.domain.step_back import exit_fingerprint, note_sign, ranks_fingerprint
 from recovery_planner.domain.withheld import note_stuck, observes, withhold
 from training_topology.identity import NodeId
@@ -108,73 +102,6 @@ def _what_happened(report: WorkerExited) -> tuple[str, str]:
     if report.exit.signal:
         return "worker.exited", f"ended by signal {report.exit.signal}"
     return "worker.exited", f"ended with code {report.exit.exit_code}"
-
-
-def workers_stopped(draft: Draft, report: WorkersStopped) -> None:
-    """A node has no ranks left. Its next reserved port is good to know in any case."""
-    gang = draft.gang
-    member = gang.members.get(report.node_id)
-    if member is None or member.instance_id != report.instance_id:
-        draft.ignore("report.stale", f"a stop of {report.node_id}: not the life of the agent that is a member")
-        return
-    if gang.phase not in (Phase.STOPPING, Phase.DECIDING, Phase.WAITING):
-        draft.ignore("report.stale", f"a stop of {report.node_id}: the gang is {gang.phase}")
-        return
-    if report.operation_id != draft.operation_id("stop_workers"):
-        draft.ignore("report.stale", f"a stop of {report.node_id} answers another order than the current one")
-        return
-    if report.stuck_pids:
-        draft.explain(
-            "stop.stuck", f"{report.node_id} left processes {list(report.stuck_pids)} that SIGKILL did not end"
-        )
-    standing = member.standing
-    if standing is Standing.LOST:
-        # It was left behind, but it has done what it was told: the gang still waits, and this is a node.
-        draft.explain("agent.returned", f"{report.node_id} answers again")
-        standing = Standing.PRESENT
-    draft.change_member(replace(member, master_port=report.master_port, phase=AgentPhase.READY, standing=standing))
-    if gang.is_seated(report.node_id):
-        draft.change(stopped=gang.stopped | {report.node_id})
-        own = set(gang.table.ranks_of(NodeId(report.node_id)))
-        draft.change_incident(at_barrier=draft.incident.at_barrier | (own & set(report.at_barrier)))
-
-
-def workers_started(draft: Draft, report: WorkersStarted) -> None:
-    """All ranks of a node run."""
-    member = speaker(draft, report.node_id, report.instance_id, report.topology_version, "a start")
-    if member is None:
-        return
-    if draft.gang.phase is not Phase.STARTING:
-        draft.ignore("report.stale", f"a start of {report.node_id}: the gang is {draft.gang.phase}")
-        return
-    draft.change_member(replace(member, phase=AgentPhase.RUNNING))
-    draft.change(started=draft.gang.started | {report.node_id})
-
-
-def workers_completed(draft: Draft, report: WorkersCompleted) -> None:
-    """All ranks of a node ended with exit code 0."""
-    member = speaker(draft, report.node_id, report.instance_id, report.topology_version, "a completion")
-    if member is None:
-        return
-    if draft.gang.phase not in _LIVE:
-        draft.ignore("report.stale", f"a completion of {report.node_id}: the gang is {draft.gang.phase}")
-        return
-    draft.change_member(replace(member, phase=AgentPhase.COMPLETED))
-    draft.change(completed=draft.gang.completed | {report.node_id})
-
-
-def step_reported(draft: Draft, report: StepReported) -> None:
-    """A node trains. The first step of a generation is a fact of the record; later ones are only advice."""
-    gang = draft.gang
-    if gang.phase not in _LIVE or report.topology_version != gang.table.topology_version:
-        draft.ignore("report.stale", f"a step of {report.node_id}: about another generation")
-        return
-    draft.note_step(report.step)
-    draft.advise(pace=paced(gang.pace, report))
-    row = gang.table.row_of(NodeId(report.node_id))
-    if row is None or not report.first:
-        return
-    draft.change(stepped=draft.gang.stepped | {report.node_id}, stepping=draft.gang.stepping | {int(row.node_rank)})
 
 
 def acted_alone(draft: Draft, report: AgentActedAlone) -> None:
