@@ -53,8 +53,10 @@ for service in health-ingest fault-classifier recovery-planner cli; do
 done
 # The host role runs as root without the right to read what belongs to others; it is in our group.
 hand host ca.crt 0444
+hand host command-keys 0444
 hand host "identities/host-$PHALANX_NODE_ID.nk" 0440
 hand demo ca.crt 0444
+hand demo command-keys 0444
 hand demo identities/cli.nk 0400
 for node in node-a node-b node-c node-d node-late; do
     hand demo "identities/host-$node.nk" 0400
