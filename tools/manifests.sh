@@ -40,6 +40,8 @@ if [ -n "$missing" ]; then
     echo "manifests: not here:$missing. Install them, or: tools/manifests.sh --tools (npm and pip, into $TOOLS)" >&2
     exit 1
 fi
+# Helm tells at every call that the CRD is a link to deploy/kubernetes/crd, which it is on purpose.
+helm() { command helm "$@" 2> >(grep -v 'msg="found symbolic link' >&2); }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
