@@ -196,7 +196,7 @@ class RecordFirst(Checker):
                 envelope = seal(
                     effect.payload,
                     source="",
-                    cause_id=f"{gang.job_id}/{gang.born_at.isoformat()}",
+                    cause_id=f"{gang.job_id}/{effect.run or gang.born_at.isoformat()}",
                     time=self.world.clock.now(),
                     ordinal=effect.seq,
                 )

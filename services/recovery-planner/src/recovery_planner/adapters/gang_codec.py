@@ -83,7 +83,8 @@ def open_record(raw: bytes, what: str) -> Any:
 
 def encode_effect(effect: Effect) -> bytes:
     """An unpublished effect as JSON."""
-    head = json.dumps({"seq": effect.seq, "type": spec_of(type(effect.payload)).type, "cause_id": effect.cause_id})
+    head_fields = {"seq": effect.seq, "type": spec_of(type(effect.payload)).type, "cause_id": effect.cause_id}
+    head = json.dumps(head_fields | ({"run": effect.run} if effect.run else {}))
     return head[:-1].encode() + b',"data":%b}' % effect.payload.model_dump_json().encode()
 
 
@@ -96,4 +97,5 @@ def decode_effect(record: Any) -> Effect:
     spec = spec_of_type(record["type"])
     if spec is None:
         raise ValueError(f"effect of unknown type {record['type']!r}")
-    return Effect(seq=record["seq"], payload=spec.model.model_validate(record["data"]), cause_id=record["cause_id"])
+    payload = spec.model.model_validate(record["data"])
+    return Effect(seq=record["seq"], payload=payload, cause_id=record["cause_id"], run=record.get("run", ""))

@@ -36,7 +36,7 @@ class CountOnce:
 
     def published(self, gang: Gang, effect: Effect) -> None:
         """This effect is in the stream."""
-        key = (gang.job_id, gang.born_at.isoformat(), effect.seq)
+        key = (gang.job_id, effect.run or gang.born_at.isoformat(), effect.seq)
         if key in self._counted:
             return
         self._counted[key] = None

@@ -100,7 +100,7 @@ class EffectPublisher:
         return seal(
             payload,
             source=self._source,
-            cause_id=f"{gang.job_id}/{gang.born_at.isoformat()}",
+            cause_id=f"{gang.job_id}/{effect.run or gang.born_at.isoformat()}",
             time=self._clock.now(),
             ordinal=effect.seq,
             correlation_id=incident_id,

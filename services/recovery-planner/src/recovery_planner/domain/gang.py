@@ -36,11 +36,17 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """Something to publish that is decided but not known to be published. `seq` never repeats within a gang."""
+    """Something to publish that is decided but not known to be published. `seq` never repeats within a gang.
+
+    Attributes:
+        run: birth of the run of the job that decided it (`born_at`, ISO), where that is not the gang's own: what an
+            ended run left unpublished keeps its message id when the job begins anew.
+    """
 
     seq: int
     payload: Payload
     cause_id: str = ""
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

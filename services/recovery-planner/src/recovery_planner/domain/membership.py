@@ -83,7 +83,7 @@ def _reopen(draft: Draft, report: AgentReported) -> bool:
         table=RankTable(topology_version=gang.table.topology_version),
         starts=gang.starts,
         effect_seq=gang.effect_seq,
-        pending=gang.pending,
+        pending=tuple(replace(left, run=left.run or gang.born_at.isoformat()) for left in gang.pending),
     )
     draft.explain("job.reused", f"job {gang.job_id} had ended; {report.node_id} begins a new run of it")
     return True
