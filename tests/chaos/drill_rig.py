@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +24,7 @@ from service_kit.delivery import decode
 from service_kit.errors import BusUnavailable
 from service_kit.jetstream.bus import JetStreamBus
 from service_kit.jetstream.connection import Connection, connect
-from service_kit.jetstream.direct_get import stored_messages
+from service_kit.jetstream.direct_get import every_stored
 from service_kit.ports import Bus
 from service_kit.settings import BusSettings
 
@@ -194,19 +193,11 @@ async def _stored(connection: Connection, model: type[P], key: str | None = None
     spec = spec_of(model)
     assert spec.stream is not None
     found: list[tuple[str, P]] = []
-    async for body, subject in _all(connection, str(spec.stream), spec.pattern(CLUSTER, key)):
-        envelope = decode(body, subject)
+    async for message in every_stored(connection, spec.stream, spec.pattern(CLUSTER, key)):
+        envelope = decode(message.body, message.subject)
         if isinstance(envelope.data, model):
             found.append((envelope.id, envelope.data))
     return found
-
-
-async def _all(connection: Connection, stream: str, subject: str) -> AsyncIterator[tuple[bytes, str]]:
-    sequence = 1
-    while batch := await stored_messages(connection, stream, subject, from_sequence=sequence):
-        for stored in batch:
-            yield stored.body, stored.subject
-        sequence = batch[-1].sequence + 1
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:

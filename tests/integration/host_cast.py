@@ -15,7 +15,7 @@ from fault_contracts.payload import Payload
 from fault_contracts.registry import Stream, spec_of
 from service_kit.delivery import decode
 from service_kit.jetstream.connection import Connection, connect
-from service_kit.jetstream.direct_get import stored_messages
+from service_kit.jetstream.direct_get import every_stored
 from service_kit.jetstream.streams import ensure_streams
 from service_kit.settings import BusSettings
 
@@ -88,11 +88,8 @@ class Told:
     async def all(self, model: type[Payload]) -> list[Any]:
         """Every message of a kind, in the order of the stream."""
         subject = spec_of(model).pattern(self._cluster)
-        found, sequence = [], 0
-        while part := await stored_messages(self.connection, Stream.HEALTH, subject, from_sequence=sequence + 1):
-            found += [decode(stored.body, stored.subject).data for stored in part]
-            sequence = max(stored.sequence for stored in part)
-        return found
+        every = every_stored(self.connection, Stream.HEALTH, subject)
+        return [decode(stored.body, stored.subject).data async for stored in every]
 
     async def until(self, wanted: Callable[[SignalsObserved], bool], *, after: int = 0) -> SignalsObserved:
         """The first sweep behind `after` that is wanted."""

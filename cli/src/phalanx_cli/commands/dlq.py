@@ -70,16 +70,16 @@ async def _letters(settings: BusSettings, limit: int) -> list[dict[str, Any]]:
     """The newest letters of the cluster, oldest first."""
     from fault_contracts.registry import Stream, stream_spec
     from service_kit.jetstream.connection import connect
-    from service_kit.jetstream.direct_get import stored_messages
+    from service_kit.jetstream.direct_get import every_stored
 
     connection = await connect(settings, name="phalanx-dlq")
     newest: deque[dict[str, Any]] = deque(maxlen=limit)
     try:
         [subjects] = stream_spec(Stream.DLQ).subjects
-        sequence = 1
-        while found := await stored_messages(connection, Stream.DLQ, subjects, from_sequence=sequence):
-            newest.extend(letter for stored in found if (letter := _letter(stored, settings.cluster)) is not None)
-            sequence = found[-1].sequence + 1
+        async for stored in every_stored(connection, Stream.DLQ, subjects):
+            letter = _letter(stored, settings.cluster)
+            if letter is not None:
+                newest.append(letter)
     finally:
         await connection.close()
     return list(newest)

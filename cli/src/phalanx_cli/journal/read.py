@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 
 from fault_contracts.agent import WorkerExited
 from fault_contracts.envelope import Envelope, EnvelopeError
@@ -20,7 +20,7 @@ from phalanx_cli.journal.record import Entry, IncidentTale, Record, Unread, read
 from phalanx_cli.journal.sentences import sentence
 from service_kit.delivery import decode
 from service_kit.jetstream.connection import Connection
-from service_kit.jetstream.direct_get import Stored, stored_messages
+from service_kit.jetstream.direct_get import Stored, every_stored
 
 ENTRIES_MAX = 50_000
 """The newest; a job with 5,000 incidents. Some 100 MB while they are held."""
@@ -41,14 +41,14 @@ async def read_journal(connection: Connection, cluster: str, job_id: str) -> Rec
     entries: deque[Entry] = deque(maxlen=ENTRIES_MAX)
     unread: list[Unread] = []
     subject = pattern(Kind.EVT, "recovery", "*", None, cluster, job_id)
-    async for stored in _all(connection, Stream.JOURNAL, subject):
+    async for stored in every_stored(connection, Stream.JOURNAL, subject):
         read = _open(stored)
         if isinstance(read, Unread):
             unread.append(read)
         elif isinstance(read.data, JournalEntry):  # the care of a node that is called as the job is
             entries.append(_entry(read, stored))
     faults: deque[FaultClassified] = deque(maxlen=VERDICTS_MAX)
-    async for stored in _all(connection, Stream.FAULTS, spec_of(FaultClassified).pattern(cluster, job_id)):
+    async for stored in every_stored(connection, Stream.FAULTS, spec_of(FaultClassified).pattern(cluster, job_id)):
         read = _open(stored)
         if not isinstance(read, Unread) and isinstance(read.data, FaultClassified):
             faults.append(read.data)
@@ -83,7 +83,7 @@ async def _look_through(
     if spec.stream is None:
         return
     seen = 0
-    async for stored in _all(connection, spec.stream, spec.pattern(cluster, node_id)):
+    async for stored in every_stored(connection, spec.stream, spec.pattern(cluster, node_id)):
         seen += 1
         if seen > EVIDENCE_MESSAGES_MAX:
             return
@@ -139,14 +139,6 @@ def _nodes(tales: Iterable[IncidentTale]) -> set[str]:
         nodes |= {str(node) for entry in tale.entries if (node := getattr(entry.payload, "node_id", ""))}
         nodes |= {verdict.culprit.node_id for verdict in tale.verdicts if verdict.culprit.node_id}
     return nodes
-
-
-async def _all(connection: Connection, stream: Stream, subject: str) -> AsyncIterator[Stored]:
-    sequence = 1
-    while found := await stored_messages(connection, stream, subject, from_sequence=sequence):
-        for stored in found:
-            yield stored
-        sequence = found[-1].sequence + 1
 
 
 def _open(stored: Stored) -> Envelope[Payload] | Unread:

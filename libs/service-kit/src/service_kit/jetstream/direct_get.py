@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +90,19 @@ async def stored_messages(connection: Connection, stream: str, subject: str, *, 
         BusUnavailable: no answer, or not a whole one.
     """
     return await _many(connection, stream, {"seq": max(1, from_sequence), "next_by_subj": subject, "batch": BATCH})
+
+
+async def every_stored(connection: Connection, stream: str, subject: str) -> AsyncIterator[Stored]:
+    """All messages on a subject pattern, oldest first, as many pages as there are.
+
+    Raises:
+        BusUnavailable: as `stored_messages`.
+    """
+    sequence = 1
+    while page := await stored_messages(connection, stream, subject, from_sequence=sequence):
+        for stored in page:
+            yield stored
+        sequence = page[-1].sequence + 1
 
 
 async def _many(connection: Connection, stream: str, asked: dict[str, Any]) -> list[Stored]:
